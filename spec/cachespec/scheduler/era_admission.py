@@ -21,7 +21,13 @@ PREFILLING = "prefilling"
 def admit_delivered(rules: Table, config: Config, current: Round) -> Round:
     """S3: a preempted request is passed over while output of it is in flight. #48245: that output is delivered."""
     if may_pad(config, current):
-        rules = rules._replace(offered_whole=partial(offered_padded, len(current.scheduled)))
+        padding = rules._replace(offered_whole=partial(offered_padded, len(current.scheduled)))
+        return admit_without_output_in_flight(padding, config, current)
+    return admit_without_output_in_flight(rules, config, current)
+
+
+def admit_without_output_in_flight(rules: Table, config: Config, current: Round) -> Round:
+    """S3: one waiting request after the other, in their order."""
     for request in current.state.waiting:
         if not current.ended and not is_full(config, current):
             current = promoted(rules, config, current, request)

@@ -7,23 +7,19 @@ import builtins
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from cacheproof.search.native.services import Services
 from cacheproof.search.native.source import Source
 from cacheproof.search.native.types import (
     BOTTOM,
-    INT,
     Closure,
     Const,
     Holder,
     NoJoinError,
-    Pairs,
     Record,
     Tup,
     Type,
     has_value,
-    is_form,
     join,
     seq,
 )
@@ -79,9 +75,8 @@ class Body(ABC):
         self.scope = scope
         self.count = 0
         self.own: dict[str, str] = {}
-        self.continues: list[str | None] = []
-        self.breaks: list[str | None] = []
         self.unrolled = 0
+        self.conditional = 0
 
     def emit(self) -> None:
         """Fill the instance with the body and the type of the result."""
@@ -210,12 +205,17 @@ class Body(ABC):
 
     def assign_name(self, target: ast.Name, value: Val) -> None:
         """Bind a variable of the function."""
-        if is_const(value) and (self.unrolled or not can_lift(const_of(value)) or self.is_fixed(target, value)):
+        always = self.unrolled and not self.conditional and not self.may_have_left()
+        if is_const(value) and (always or not can_lift(const_of(value)) or self.is_fixed(target, value)):
             known = self.scope.names.get(target.id)
             if known is not None and known.type != value.type and not self.unrolled:
                 raise self.error(target, "a name for two functions")
             self.scope.names[target.id] = value
-            return
+        else:
+            self.assign_variable(target, value)
+
+    def assign_variable(self, target: ast.Name, value: Val) -> None:
+        """Bind a variable that is there when the code runs."""
         value = plain(self.unit, value)
         name = f"v_{target.id}"
         kind = self.widen(name, value.type, target)
@@ -230,36 +230,6 @@ class Body(ABC):
             return False
         named = (each for each in ast.walk(self.source.node) if isinstance(each, ast.Name) and each.id == target.id)
         return sum(isinstance(each.ctx, ast.Store) for each in named) == 1
-
-    def assign_entry(self, target: ast.Subscript, value: Val) -> None:
-        """`d[k] = v` and `l[i] = v`."""
-        owner = self.expression(target.value)
-        key = self.expression(target.slice)
-        if is_form(owner.type, "Dict"):
-            self.grow(target.value, plain(self.unit, key).type, plain(self.unit, value).type)
-            owner = self.expression(target.value)
-            kind: Any = owner.type
-            self.out.append(
-                f"{owner.text}.put({coerce(self.unit, key, kind.key)}, {coerce(self.unit, value, kind.value)});"
-            )
-        elif is_form(owner.type, "List"):
-            kind = owner.type
-            self.out.append(f"{owner.text}.at({key_text(self, key)}) = {coerce(self.unit, value, kind.element)};")
-        else:
-            raise self.error(target, "only dictionaries and lists are changed in place")
-
-    def grow(self, owner: ast.expr, *kinds: Type) -> None:
-        """A variable that is changed in place holds elements of these types, too."""
-        if not isinstance(owner, ast.Name) or owner.id not in self.own:
-            return
-        name = self.own[owner.id]
-        now = self.types[name]
-        if isinstance(now, Holder):
-            kind = self.widen(name, Holder(now.form, kinds[0]), owner)
-        else:
-            assert isinstance(now, Pairs)
-            kind = self.widen(name, Pairs(now.form, kinds[0], kinds[1]), owner)
-        self.scope.names[owner.id] = Val(name, kind)
 
     def taken_apart(self, node: ast.expr, value: Val) -> list[Val]:
         """The parts of a tuple or a record, each as a value that can be read several times."""
@@ -314,6 +284,14 @@ class Body(ABC):
         return Val("", kind) if isinstance(kind, Const) else Val(text, kind)
 
     # What the classes on top of this one add --------------------------------------------------------------------
+
+    @abstractmethod
+    def may_have_left(self) -> bool:
+        """Whether control may have left this turn of the innermost loop."""
+
+    @abstractmethod
+    def assign_entry(self, target: ast.Subscript, value: Val) -> None:
+        """`d[k] = v` and `l[i] = v`."""
 
     @abstractmethod
     def expression(self, node: ast.expr) -> Val:
@@ -378,11 +356,6 @@ class Body(ABC):
         if hasattr(builtins, node.id):
             return const(getattr(builtins, node.id))
         raise self.error(node, "a name that is not known here")
-
-
-def key_text(body: Body, key: Val) -> str:
-    """A position in a list."""
-    return coerce(body.unit, key, INT)
 
 
 def _yields(node: ast.FunctionDef) -> bool:

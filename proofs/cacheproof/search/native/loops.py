@@ -161,12 +161,12 @@ class Loops(Statements):
     def each_of_const(self, item: Val, body: Each) -> None:
         """One turn of a loop over what is known when the code is compiled: the body stands there once for each."""
         self.unrolled += 1
-        before = self.unrolled_now
-        self.unrolled_now = True
+        before = self.unrolled_now, self.conditional
+        self.unrolled_now, self.conditional = True, 0
         self.out.append("{")
         body(item)
         self.out.append("}")
-        self.unrolled_now = before
+        self.unrolled_now, self.conditional = before
         self.unrolled -= 1
 
 

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
+from cacheproof.search.native.flow import Flow, Place, Way
 from cacheproof.search.native.types import (
     BOOL,
     BOTTOM,
+    INT,
     Holder,
+    Pairs,
     Type,
+    is_form,
     of_hint,
     record_of,
     seq,
@@ -24,14 +29,8 @@ from cacheproof.search.native.values import (
     plain,
 )
 
-if TYPE_CHECKING:
-    pass
 
-
-from cacheproof.search.native.function import Body
-
-
-class Statements(Body):
+class Statements(Flow):
     """Statements, each by its kind."""
 
     def s_expr(self, node: ast.Expr) -> bool:
@@ -102,6 +101,38 @@ class Statements(Body):
         self.assign(node.target, self.expression(ast.fix_missing_locations(value)))
         return True
 
+    def assign_entry(self, target: ast.Subscript, value: Val) -> None:
+        """`d[k] = v` and `l[i] = v`."""
+        owner = self.expression(target.value)
+        key = self.expression(target.slice)
+        if is_form(owner.type, "Dict"):
+            self.grow(target.value, plain(self.unit, key).type, plain(self.unit, value).type)
+            owner = self.expression(target.value)
+            kind: Any = owner.type
+            self.out.append(
+                f"{owner.text}.put({coerce(self.unit, key, kind.key)}, {coerce(self.unit, value, kind.value)});"
+            )
+        elif is_form(owner.type, "List"):
+            kind = owner.type
+            self.out.append(
+                f"{owner.text}.at({coerce(self.unit, key, INT)}) = {coerce(self.unit, value, kind.element)};"
+            )
+        else:
+            raise self.error(target, "only dictionaries and lists are changed in place")
+
+    def grow(self, owner: ast.expr, *kinds: Type) -> None:
+        """A variable that is changed in place holds elements of these types, too."""
+        if not isinstance(owner, ast.Name) or owner.id not in self.own:
+            return
+        name = self.own[owner.id]
+        now = self.types[name]
+        if isinstance(now, Holder):
+            kind = self.widen(name, Holder(now.form, kinds[0]), owner)
+        else:
+            assert isinstance(now, Pairs)
+            kind = self.widen(name, Pairs(now.form, kinds[0], kinds[1]), owner)
+        self.scope.names[owner.id] = Val(name, kind)
+
     def s_functiondef(self, node: ast.FunctionDef) -> bool:
         self.scope.names[node.name] = self.closure(node)
         return True
@@ -110,47 +141,51 @@ class Statements(Body):
         test = self.condition(node.test)
         if is_const(test):
             return self.block(node.body if const_of(test) else node.orelse)
-        self.out.append(f"if ({test.text}) {{")
-        first = self.block(node.body)
-        second = True
-        if node.orelse:
-            self.out.append("} else {")
-            second = self.block(node.orelse)
-        self.out.append("}")
-        return first or second
+        ways = [self.way(partial(self.block, node.body)), self.way(partial(self.block, node.orelse))]
+        passes = self.meet(ways)
+        then, otherwise = (way.lines for way in ways)
+        self.out += [f"if ({test.text}) {{", *then, *(["} else {", *otherwise] if otherwise else []), "}"]
+        return passes
 
     def s_while(self, node: ast.While) -> bool:
         with self.nested() as lines:
             test = self.condition(node.test)
         self.out.append("while (true) {")
         self.out += [*lines, f"if (!({test.text if not is_const(test) else 'true'})) break;"]
-        self.breaks.append(None)
-        self.continues.append(None)
-        self.block(node.body)
-        self.breaks.pop()
-        self.continues.pop()
+        self.breaks.append(Place(None, []))
+        self.continues.append(Place(None, []))
+        self.turn(partial(self.block, node.body), node)
+        self.left([*self.breaks.pop().names, *self.continues.pop().names])
         self.out.append("}")
         return True
 
     def s_for(self, node: ast.For) -> bool:
         def body(element: Val) -> None:
-            label = self.fresh("next") if self.unrolled_now else None
-            self.continues.append(label)
-            if label is None and self.only_inside(node):
+            if self.unrolled_now:
+                statements(element)
+            else:
+                self.turn(partial(statements, element), node)
+
+        def statements(element: Val) -> None:
+            place = Place(self.fresh("next") if self.unrolled_now else None, [])
+            self.continues.append(place)
+            if place.label is None and self.only_inside(node):
                 self.bind(node.target, element)
             else:
                 self.assign(node.target, element)
             self.block(node.body)
             self.continues.pop()
-            if label is not None:
-                self.out.append(f"{label}:;")
+            self.left(place.names)
+            if place.label is not None:
+                self.out.append(f"{place.label}:;")
 
-        stop = self.fresh("stop")
+        stop = Place(self.fresh("stop"), [])
         self.breaks.append(stop)
         self.loop(node.iter, body, node.target)
         self.breaks.pop()
-        if any(f"goto {stop};" in line for line in self.out):
-            self.out.append(f"{stop}:;")
+        self.left(stop.names)
+        if stop.names:
+            self.out.append(f"{stop.label}:;")
         return True
 
     def only_inside(self, node: ast.For) -> bool:
@@ -164,13 +199,15 @@ class Statements(Body):
     unrolled_now = False
 
     def s_continue(self, node: ast.Continue) -> bool:
-        label = self.continues[-1]
-        self.out.append("continue;" if label is None else f"goto {label};")
+        place = self.continues[-1]
+        place.names.append(dict(self.scope.names))
+        self.out.append("continue;" if place.label is None else f"goto {place.label};")
         return False
 
     def s_break(self, node: ast.Break) -> bool:
-        label = self.breaks[-1]
-        self.out.append("break;" if label is None else f"goto {label};")
+        place = self.breaks[-1]
+        place.names.append(dict(self.scope.names))
+        self.out.append("break;" if place.label is None else f"goto {place.label};")
         return False
 
     def s_delete(self, node: ast.Delete) -> bool:
@@ -187,25 +224,30 @@ class Statements(Body):
         name = self.fresh("m")
         self.out.append(f"const {self.unit.cpp(subject.type)} {name} = {subject.text};")
         subject = Val(name, subject.type)
-        ends, passes = 0, True
+        tests: list[Val] = []
+        ways: list[Way] = []
         for case in node.cases:
             test, binds = self.pattern(case.pattern, subject)
             if is_const(test) and not const_of(test):
                 continue
-            self.out.append("{" if is_const(test) else f"if ({test.text}) {{")
-            for bound, value in binds:
-                self.assign_name(ast.copy_location(ast.Name(bound, ast.Store()), case.pattern), value)
-            passes_here = self.block(case.body)
-            ends += 1
+            tests.append(test)
+            ways.append(self.way(partial(self.case, case, binds)))
             if is_const(test):
-                self.out.append("}")
-                passes = passes_here
                 break
-            self.out.append("} else {")
         else:
-            ends += 1
-        self.out.append("}" * (ends - 1))
+            ways.append(self.way(lambda: True))
+        passes = self.meet(ways)
+        for test, way in zip(tests, ways, strict=False):
+            self.out += ["{", *way.lines, "}"] if is_const(test) else [f"if ({test.text}) {{", *way.lines, "} else {"]
+        self.out += ways[-1].lines if len(ways) > len(tests) else []
+        self.out.append("}" * sum(not is_const(test) for test in tests))
         return passes
+
+    def case(self, case: ast.match_case, binds: list[tuple[str, Val]]) -> bool:
+        """The statements for one pattern."""
+        for bound, value in binds:
+            self.assign_name(ast.copy_location(ast.Name(bound, ast.Store()), case.pattern), value)
+        return self.block(case.body)
 
     def pattern(self, node: ast.pattern, subject: Val) -> tuple[Val, list[tuple[str, Val]]]:
         """Whether a pattern fits, and what it binds."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -11,12 +12,17 @@ from cacheproof.foundation.errors import InputError
 from cacheproof.model.plan import Plan
 from cacheproof.model.registry import component_named
 from cacheproof.model.scope import scope_named
+from cacheproof.releases.exploring import configurations
 from cacheproof.search import native, reference
 from cacheproof.search.native import library
 from cacheproof.search.native.build import compiler_of_this_machine
 from cacheproof.search.native.library import translated
 from cacheproof.search.result import Ending, Exploration
+from cacheproof.targets.vllm.eras import table
+from cachespec.kernel import DONE, Outcome
 from cachespec.lru.configuration import Config
+from cachespec.lru.operations import Touch
+from cachespec.lru.state import Cache
 
 pytestmark = pytest.mark.skipif(compiler_of_this_machine() is None, reason="there is no C++ compiler")
 
@@ -54,6 +60,60 @@ def test_several_threads_find_the_same(threads: int) -> None:
     explored("normative", CONFIGS[1], Plan(), threads)
     scope = scope_named(component_named("lru"), "turns")
     explored("M2", scope.config, replace(scope.plan, until=frozenset()), threads)
+
+
+def beyond(limit: int, used: int) -> bool:
+    return used > limit
+
+
+LIMITS = (partial(beyond, 1), partial(beyond, 2), partial(beyond, 4))
+"""A loop over functions stands in the compiled code once for each."""
+
+
+def of_several_ways(config: Config, cache: Cache, op: Touch) -> tuple[Cache, Outcome]:
+    """Names that are known when the code is compiled on one way, and on another one only when it runs."""
+    place, last, kind = 0, 0, 0
+    for number, is_beyond in enumerate(LIMITS):
+        place = place + 1
+        if is_beyond(cache.used):
+            last = number
+            if number > 1:
+                break
+        elif op.key == 1:
+            continue
+        kind = 7
+    if op.key == 0:
+        place = 10 if cache.used == 2 else place
+    elif op.key == 1:
+        last = 5
+    else:
+        kind = place
+    return cache._replace(hits=cache.hits + 100 * place + 10 * last + kind if cache.hits < 200 else 0), DONE
+
+
+@pytest.mark.parametrize("tag", ["normative", "M2"])
+def test_names_where_ways_meet(tag: str) -> None:
+    lru = component_named("lru")
+    variant = lru.variants[tag]
+    changed = replace(variant, transitions={**variant.transitions, Touch: of_several_ways})
+    plan = Plan(depth=4)
+    found = seen(native.explore(lru, changed, CONFIGS[1], plan))
+    assert found == seen(reference.explore(lru, changed, CONFIGS[1], plan))
+    assert found[0] > 100
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", ["scheduler", "kv_blocks"])
+def test_both_engines_agree_in_the_configurations_of_releases(name: str) -> None:
+    """Other configurations than those of the scopes. A function that a branch replaces was wrong in one of them."""
+    component = component_named(name)
+    for era in table().eras:
+        if era.component == name:
+            variant = component.variants[era.variant]
+            for config in configurations(era, at_once=1):
+                plan = Plan(liveness=True, depth=9)
+                ours = seen(native.explore(component, variant, config, plan))
+                assert ours == seen(reference.explore(component, variant, config, plan)), (era, config)
 
 
 def test_a_number_that_does_not_fit_is_an_error() -> None:
