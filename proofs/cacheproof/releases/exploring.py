@@ -1,7 +1,8 @@
 """Small scopes with every combination of settings that a release has, explored on its era and repeated on the release.
 
 An exploration is kept in the store: another release of the same era, or a second run, does not make it again. What it
-shows of the era is no evidence about a release; the calls are made there again.
+shows of the era is no evidence about a release; the calls are made there again. Where there is a compiler, the compiled
+variant exhausts each configuration too.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from functools import cache
 from hashlib import sha256
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from cacheproof.foundation.errors import InputError
 from cacheproof.lockstep import decisions, situations
@@ -29,6 +30,7 @@ from cacheproof.model.wire import (
     operation_from_message,
     operation_to_message,
 )
+from cacheproof.releases.exhausting import Exhausted, can_exhaust, exhausted
 from cacheproof.targets.vllm.eras import Era
 
 SCOPES = Path(__file__).parent / "explored.toml"
@@ -50,6 +52,8 @@ class Exploration:
     configurations: int
     whole: int
     """Configurations of which no state was left out."""
+    exhausted: int
+    """Configurations that compiled code has exhausted."""
     states: int
     calls: int
     kept: bool = False
@@ -63,12 +67,25 @@ def explored_of(
     return exploration(era, progress, at_once=at_once) if is_explored(era.component) else None
 
 
+class Scopes(NamedTuple):
+    """What the file holds, by component."""
+
+    configurations: Mapping[str, tuple[Any, ...]]
+    settings: Mapping[str, Any]
+    """Lines of settings."""
+    states: Mapping[str, int]
+    """How many states of a configuration are gone through."""
+    compiled_states: Mapping[str, int]
+    """The same for compiled code."""
+
+
 @cache
-def scopes(path: Path = SCOPES) -> tuple[Mapping[str, tuple[Any, ...]], Mapping[str, Any], Mapping[str, int]]:
-    """The scopes of each component, its lines of settings, and its limit of states; the file is checked."""
+def scopes(path: Path = SCOPES) -> Scopes:
+    """The file, read and checked."""
     with path.open("rb") as file:
         content = tomllib.load(file)
-    return configurations_in(content["scope"], path), content["settings"], content["states"]
+    found = configurations_in(content["scope"], path)
+    return Scopes(found, content["settings"], content["states"], content["compiled_states"])
 
 
 def configurations_in(listed: Iterable[Mapping[str, Any]], path: Path) -> Mapping[str, tuple[Any, ...]]:
@@ -87,7 +104,7 @@ def configurations_in(listed: Iterable[Mapping[str, Any]], path: Path) -> Mappin
 
 def is_explored(component: str) -> bool:
     """Whether there are scopes for it."""
-    return component in scopes()[0]
+    return component in scopes().configurations
 
 
 def configurations(era: Era, at_once: int | None = PAIRS) -> list[Any]:
@@ -96,7 +113,7 @@ def configurations(era: Era, at_once: int | None = PAIRS) -> list[Any]:
     `at_once`: the most settings in one combination; None for no limit.
     """
     component = component_named(era.component)
-    bases, lines, _ = scopes()
+    bases, lines = scopes().configurations, scopes().settings
     made = [
         (sum(map(bool, chosen)), base._replace(**{name: value for one in chosen for name, value in one.items()}))
         for chosen in product(*([{}, *line] for line in lines[era.component]))
@@ -117,15 +134,18 @@ def exploration(
 
     `states`: of each configuration; by default the component's own limit.
     """
-    states = scopes()[2][era.component] if states is None else states
+    states = scopes().states[era.component] if states is None else states
     component = component_named(era.component)
     variant = variant_named(component, era.variant)
     every = configurations(era, at_once)
     name = name_of(era.component, era.variant, "all" if at_once is None else str(at_once), *era.lacks)
-    key = key_of(every, states)
+    compiled = scopes().compiled_states[era.component] if can_exhaust(component, variant) else 0
+    key = key_of(every, (states, compiled))
     if (kept := _kept(name, key)) is not None:
         return _read(component, kept)
-    made = explore(component, variant, every, states, progress)
+    if compiled and progress is not None:
+        progress(f"{component.name} {variant.tag}: compiling")
+    made = explore(component, variant, every, states, progress, compiled)
     save(KIND, name, {"component": era.component, "variant": era.variant, "key": key, **_record(made, every)})
     return made
 
@@ -136,27 +156,34 @@ def explore(
     every: Iterable[Any],
     states: int,
     progress: Callable[[str], None] | None = None,
+    compiled: int = 0,
 ) -> Exploration:
-    """One configuration after the other. A situation is new once for each choice of settings, over all scopes."""
+    """One configuration after the other. A situation is new once for each choice of settings, over all scopes.
+
+    `compiled`: the most states that compiled code explores of each configuration; 0 for none.
+    """
     known: dict[frozenset[str], set[Situation]] = {}
     ways: list[tuple[Any, tuple[Operations, ...]]] = []
     broken: list[tuple[Any, Seen]] = []
-    count = whole = visited = calls = 0
+    count = whole = through = visited = calls = 0
     for count, config in enumerate(every, 1):
-        done = explored(Subject(component, variant, config), states, known.setdefault(_settings(config), set()))
+        subject = Subject(component, variant, config)
+        done = explored(subject, states, known.setdefault(_settings(config), set()))
+        more = exhausted(subject, compiled) if compiled else Exhausted((), 0, whole=False)
         ways.append((config, done.ways))
-        broken += [(config, one) for one in done.broken]
-        whole, visited, calls = whole + done.whole, visited + done.states, calls + done.calls
+        broken += [(config, one) for one in (*done.broken, *more.broken)]
+        whole, through = whole + (done.whole or more.whole), through + more.whole
+        visited, calls = visited + done.states + more.states, calls + done.calls
         if progress is not None:
             about = f"{component.name} {variant.tag}: exploring, configuration {count:,}"
             progress(f"{about}, {visited:,} states, {len(broken):,} violations")
-    return Exploration(tuple(ways), tuple(needed(broken)), count, whole, visited, calls)
+    return Exploration(tuple(ways), tuple(needed(broken)), count, whole, through, visited, calls)
 
 
 def settings_of(config: Any) -> frozenset[str]:
     """The names of the settings in the file that this configuration has not as by default."""
     plain = config._field_defaults
-    names = {name for every in scopes()[1].values() for line in every for one in line for name in one}
+    names = {name for every in scopes().settings.values() for line in every for one in line for name in one}
     return frozenset(name for name in names if name in plain and getattr(config, name) != plain[name])
 
 
@@ -167,10 +194,10 @@ def _settings(config: Any) -> frozenset[str]:
 # In the store -------------------------------------------------------------------------------------------------------
 
 
-def key_of(every: Iterable[Any], states: int) -> str:
-    """What an exploration depends on, beside the specification: configurations, their limit, and our own code."""
+def key_of(every: Iterable[Any], limits: tuple[int, int]) -> str:
+    """What an exploration depends on, beside the specification: configurations, their limits, and our own code."""
     source = digest_of([Path(decisions.__file__).parent]) + Path(situations.__file__).read_text(encoding="utf-8")
-    return sha256(repr((source, states, tuple(every))).encode()).hexdigest()[:16]
+    return sha256(repr((source, limits, tuple(every))).encode()).hexdigest()[:16]
 
 
 def _kept(name: str, key: str) -> Record | None:
@@ -191,6 +218,7 @@ def _record(made: Exploration, every: list[Any]) -> dict[str, Any]:
             for config, one in made.broken
         ],
         "whole": made.whole,
+        "exhausted": made.exhausted,
         "states": made.states,
         "calls": made.calls,
     }
@@ -217,6 +245,7 @@ def _read(component: AnyComponent, record: Record) -> Exploration:
         tuple(seen()),
         len(configs),
         record["whole"],
+        record["exhausted"],
         record["states"],
         record["calls"],
         kept=True,

@@ -15,12 +15,15 @@ from cacheproof.lockstep.tally import Limit
 from cacheproof.model.finding import Difference, Subject
 from cacheproof.model.registry import component_named
 from cacheproof.model.target import Target
-from cacheproof.releases import exploring
+from cacheproof.releases import exhausting, exploring
 from cacheproof.releases.conformance import Trial
 from cacheproof.releases.searching import search
+from cacheproof.search.breaking import Run
+from cacheproof.search.native.build import compiler_of_this_machine
 from cacheproof.targets.specification import SpecificationTarget
 from cacheproof.targets.vllm.eras import Era, Table, table
 from cacheproof.targets.vllm.release import Release
+from cachespec.kernel import Step
 
 SCHEDULER = component_named("scheduler")
 S3 = next(era for era in table().eras if era.component == "scheduler" and era.variant == "S3")
@@ -38,7 +41,7 @@ def few(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[object]:
 
 def test_every_combination_of_settings_that_a_release_has() -> None:
     every = exploring.configurations(S3, None)
-    bases, lines, _ = exploring.scopes()
+    bases, lines = exploring.scopes().configurations, exploring.scopes().settings
     assert len(set(every)) == len(every) > 3_000
     assert set(bases["scheduler"]) <= set(every[: len(bases["scheduler"])])
     assert all(SCHEDULER.invalid(config) is None and S3.has(config) for config in every)
@@ -55,10 +58,12 @@ def test_every_combination_of_settings_that_a_release_has() -> None:
 def test_a_second_run_explores_nothing(few: list[object], monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[str] = []
     first = exploring.exploration(S3, told.append, STATES)
-    assert (first.kept, first.configurations, len(told)) == (False, len(few), len(few))
+    assert (first.kept, first.configurations) == (False, len(few))
+    assert [line for line in told if "exploring" in line] == told[-len(few) :]
     assert first.ways
+    told.clear()
     again = exploring.exploration(S3, told.append, STATES)
-    assert (again.kept, len(told)) == (True, len(few))
+    assert (again.kept, told) == (True, [])
     assert [one for one in first.ways if one[1]] == list(again.ways)
     assert (again.broken, again.states, again.calls) == (first.broken, first.states, first.calls)
     other = Era("scheduler", "S3", Release("0.32.0"), lacks=S3.lacks, apart=S3.apart, like=S3.release)
@@ -67,6 +72,27 @@ def test_a_second_run_explores_nothing(few: list[object], monkeypatch: pytest.Mo
         changed.setattr(exploring, "specification_digest", lambda: "another")
         assert not exploring.exploration(S3, None, STATES).kept
     assert not exploring.exploration(S3, None, STATES - 1).kept
+
+
+@pytest.mark.skipif(compiler_of_this_machine() is None, reason="there is no C++ compiler")
+def test_compiled_code_finds_what_is_far_away() -> None:
+    """ENC-13/first breaks behind 1,600 states, with three plans in flight; drafts are wrong nearby."""
+    variant = SCHEDULER.variants["S3"]
+    assert exhausting.can_exhaust(SCHEDULER, variant)
+    ahead = [one for one in exploring.configurations(S3, 1) if one.ahead == 3]
+    near, far = (exploring.explore(SCHEDULER, variant, ahead, 30, compiled=limit) for limit in (0, 50_000))
+    assert (near.exhausted, far.exhausted, far.whole) == (0, len(ahead), len(ahead))
+    names = {one.rule.name for _, one in far.broken}
+    assert "ENC-13/first" in names - {one.rule.name for _, one in near.broken}
+    config, seen = next((config, one) for config, one in far.broken if one.rule.name == "ENC-13/first")
+    run = Run(SCHEDULER, variant, config, seen.calls, whole_calls=True)
+    assert isinstance(seen.rule, Step)
+    assert run.broken_after(seen.rule) == len(seen.calls)
+
+
+def test_without_a_compiler_the_nearest_states_are_explored(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cacheproof.search.native.compiler_of_this_machine", lambda: None)
+    assert not exhausting.can_exhaust(SCHEDULER, SCHEDULER.variants["S3"])
 
 
 def test_a_release_that_differs_behind_a_way_is_found_out(few: list[object]) -> None:
@@ -101,7 +127,7 @@ def test_ways_of_kv_blocks_tell_what_was_in_the_blocks_that_a_request_gains() ->
     """Without that, 12 ways are left of 30, and none leads a hit of one group into another group's table (#44409)."""
     component = component_named("kv_blocks")
     gains: set[int] = set()
-    for config in exploring.scopes()[0]["kv_blocks"]:
+    for config in exploring.scopes().configurations["kv_blocks"]:
         known: set[Any] = set()
         done = explored(Subject(component, component.variants["K2"], config), 800, known)
         gains |= {gain for *_, (given, *_) in known for _, row in given for gain in row}
