@@ -21,7 +21,7 @@ from cacheproof.foundation.errors import InconclusiveError, InputError
 from cacheproof.search.native.unit import HEADERS
 
 HERE = Path(__file__).parent
-FLAGS = ("-std=c++20", "-O2", "-w", "-fPIC", "-shared", "-fno-strict-aliasing", "-pthread")
+FLAGS = ("-std=c++20", "-O1", "-w", "-fPIC", "-shared", "-fno-strict-aliasing", "-pthread")
 
 
 NONE = (
