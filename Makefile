@@ -93,7 +93,9 @@ nightly-prove: $(READY)
 	$(BIN)/cacheproof prove
 	$(BIN)/cacheproof prove --implementation --set all
 
+# With the extra `symbolic`, CrossHair chooses the calls of short runs. If it cannot be installed, those are skipped, and say so.
 nightly-tests: $(READY)
+	-$(PIP) install --editable '.[symbolic]' --constraint $(STAMPS)/constraints.txt
 	$(BIN)/python -m pytest -m ""
 
 # 100,000 calls of each component, and bursts of up to thousands of requests; then how many planted bugs are found. Both drivers

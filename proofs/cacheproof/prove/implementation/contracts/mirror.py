@@ -1,15 +1,19 @@
-"""Both sides of the mirror beside the protocol: the walk, and one message or answer in any small state."""
+"""Both sides of the mirror beside the protocol: the walk, one message or answer in a small state, and the wire form."""
 
 from __future__ import annotations
 
 from collections import deque
+from types import SimpleNamespace
 
 from icontract import ensure, require
 
-from cacheimpl.mirror.messages import NONE, Answer, Item, Message, Verdict
+from cacheimpl.mirror.messages import NONE, Answer, Item, Message, Verdict, from_plain, plain
 from cacheimpl.mirror.order import RecencyOrder
 from cacheimpl.mirror.receiver import MirrorReceiver, Partition
 from cacheimpl.mirror.sender import MirrorSender, Unconfirmed
+from cacheimpl.processor_cache.caches import MultiModalProcessorSenderCache, MultiModalReceiverCache
+from cacheimpl.processor_cache.lru_cache import Entry
+from cacheimpl.processor_cache.sizes import MultiModalProcessorCacheItemMetadata
 from cacheproof.prove.contract import Beside
 from cachespec.kernel import Queue
 from cachespec.kernel.containers import FrozenQueue
@@ -208,6 +212,87 @@ def submit(generation: int, following: int, key: int) -> bool:
     return same_message(message, wanted) and same_sender(mine, after)
 
 
+# The wire form -------------------------------------------------------------------------------------------------------
+
+
+@require(lambda generation, expected: min(generation, expected) >= NONE)
+@ensure(lambda result: result)
+def answers_come_back(generation: int, expected: int, verdict: int) -> bool:
+    """An answer of P1 is the same after its plain form."""
+    its = protocol.Answer(generation, expected, 1 if verdict == 1 else 2 if verdict == 2 else 0)
+    answer = from_plain(plain(Answer(NAME, SESSION, its.generation, its.expected, Verdict(its.verdict))))
+    return isinstance(answer, Answer) and (answer.generation, answer.expected, int(answer.verdict)) == tuple(its)
+
+
+@require(lambda generation, sequence, size: min(generation, sequence, size) >= 0)
+@ensure(lambda result: result)
+def messages_come_back(generation: int, sequence: int, size: int) -> bool:
+    """A message of P0 is the same after its plain form."""
+    items = items_of((1, 1, size), (2, 0))
+    given = from_plain(plain(Message(NAME, SESSION, generation, sequence, items, (SENT, None))))
+    return (
+        isinstance(given, Message)
+        and same_message(given, protocol.Message(generation, sequence, tuple(int(item.key) for item in items), (1, 0)))
+        and given.items == items
+    )
+
+
+# The processor caches of the field ----------------------------------------------------------------------------------
+
+
+class Pixels:
+    """An item: so many bytes."""
+
+    def __init__(self, nbytes: int) -> None:
+        self.nbytes = nbytes
+
+
+def filled(cache: MultiModalProcessorSenderCache | MultiModalReceiverCache, sizes: Sizes, room: int) -> None:
+    """The keys 0 and 1 are there, and so many bytes of room."""
+    held = cache._cache  # noqa: SLF001  # any state, and not only those from empty
+    held.maxsize, held.currsize = sizes[0] + sizes[1] + room, sizes[0] + sizes[1]
+    for key in (0, 1):
+        pixels = Pixels(sizes[key])
+        kept = MultiModalProcessorCacheItemMetadata(pixels, ()) if is_sender(cache) else pixels
+        held._entries[str(key)] = Entry(kept, sizes[key])  # noqa: SLF001  # likewise
+
+
+def is_sender(cache: object) -> bool:
+    """Whether it keeps sizes only."""
+    return isinstance(cache, MultiModalProcessorSenderCache)
+
+
+def same_cache(cache: MultiModalProcessorSenderCache | MultiModalReceiverCache, its: Queue[int]) -> bool:
+    """Keys, oldest first, and bytes."""
+    held = cache._cache  # noqa: SLF001  # as released, tests look there
+    return [(int(key), held.size_of(key)) for key in held] == list(its.items()) and held.currsize == its.total
+
+
+MODEL = SimpleNamespace(get_multimodal_config=lambda: SimpleNamespace(mm_processor_cache_gb=1))
+
+
+@require(lambda sizes, room, key: are_bytes(sizes, room) and 0 <= key <= 2)
+@ensure(lambda result: result)
+def sender_cache(sizes: Sizes, room: int, key: int) -> bool:
+    """`MultiModalProcessorSenderCache` does the walk, and sends what P1 lacks."""
+    known, cache = chosen(key), MultiModalProcessorSenderCache(MODEL)
+    filled(cache, sizes, room)
+    ((sent, _),) = cache.get_and_update([(Pixels(sizes[known]), ())], [str(known)])
+    after, needed = walk(config_of(sizes, room), queue_of(sizes), (known,))
+    return (sent is not None) == (needed == (1,)) and same_cache(cache, after)
+
+
+@require(lambda sizes, room, key: are_bytes(sizes, room) and 0 <= key <= 2)
+@ensure(lambda result: result)
+def receiver_cache(sizes: Sizes, room: int, key: int) -> bool:
+    """`MultiModalReceiverCache` does the same walk with what it is sent."""
+    known, cache = chosen(key), MultiModalReceiverCache(MODEL)
+    filled(cache, sizes, room)
+    after, needed = walk(config_of(sizes, room), queue_of(sizes), (known,))
+    cache.get_and_update([Pixels(sizes[known]) if needed == (1,) else None], [str(known)])
+    return same_cache(cache, after)
+
+
 ORDERS = "2 held keys and 1 other, any sizes and room"
 NUMBERS = "any generations and sequence numbers"
 MESSAGE = {"generation": 3, "expected": 7, "number": 3, "sequence": 7}
@@ -228,4 +313,16 @@ LEDGER = {
     ),
     "expire": Beside(NUMBERS, MirrorSender.expire, {"generation": 3, "following": 7}, 1),
     "submit": Beside(f"{NUMBERS}, 1 item", MirrorSender.submit, {"generation": 3, "following": 7, "key": 2}, 3),
+    "answers_come_back": Beside(NUMBERS, from_plain, {"generation": 3, "expected": 7, "verdict": 1}, 3),
+    "messages_come_back": Beside(
+        f"{NUMBERS}, 2 items, one of any size",
+        plain,
+        {"generation": 3, "sequence": 7, "size": 5},
+    ),
+    "sender_cache": Beside(
+        ORDERS, MultiModalProcessorSenderCache.get_and_update, {"sizes": (3, 4, 5), "room": 2, "key": 2}, 8
+    ),
+    "receiver_cache": Beside(
+        ORDERS, MultiModalReceiverCache.get_and_update_item, {"sizes": (3, 4, 5), "room": 2, "key": 2}, 8
+    ),
 }
