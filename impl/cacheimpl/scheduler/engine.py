@@ -6,9 +6,7 @@ and which requests are finished. It collects arrivals and aborts, and writes the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
@@ -19,7 +17,7 @@ from cacheimpl.answer import UNANSWERED, Code
 from cacheimpl.constants import constant
 from cacheimpl.counts import whole
 from cacheimpl.devices import usable
-from cacheimpl.recency import OUTSIDE, length, queued
+from cacheimpl.recency import OUTSIDE, length
 from cacheimpl.request import PromptRequest
 from cacheimpl.scheduler import requests, rounds
 from cacheimpl.scheduler.arrivals import Arrivals
@@ -33,63 +31,17 @@ from cacheimpl.scheduler.errors import (
     UnknownRequestError,
 )
 from cacheimpl.scheduler.items import items_matter
-from cacheimpl.scheduler.lines import rows_in_order
+from cacheimpl.scheduler.output import ForeseenOutput, SchedulerOutput
 from cacheimpl.scheduler.rounds import Extent
 from cacheimpl.scheduler.settings import Settings, tables_of
 from cacheimpl.scheduler.state import Config, Plan, State, empty
+from cacheimpl.scheduler.steady import Steady, begun
 from cacheimpl.writing import SERVING
 
+PATIENCE, LEAST_PAID = 63, 8
+"""Steps at most before another calendar is tried, and steps that one must have served for the next to begin at once."""
 ADMISSIONS, WIDE, RELEASES = 256, 8, 64
 """How much one call does at most; more is done in the next one, in the same step."""
-
-
-@dataclass(frozen=True)
-class SchedulerOutput:
-    """A step for the workers. `plan` is on the device, a row for each request; the properties read from it when used.
-
-    Read them before `update_from_output` is called for this plan: afterwards a row may belong to another request.
-    """
-
-    plan: Plan
-    names: Mapping[int, str]
-    contents: Mapping[int, str]
-
-    @cached_property
-    def num_scheduled_tokens(self) -> dict[str, int]:
-        """Tokens by request id, in the order of service."""
-        rows = rows_in_order(self.plan.turns[0], torch.arange(self.plan.turns.shape[1], device=self.plan.turns.device))
-        count = int(length(self.plan.turns[0]))
-        tokens = self.plan.tokens[0].index_select(0, rows[:count])
-        return dict(zip((self.names[row] for row in rows[:count].tolist()), tokens.tolist(), strict=True))
-
-    @cached_property
-    def total_num_scheduled_tokens(self) -> int:
-        """The sum over all requests."""
-        return int(self.plan.tokens.sum())
-
-    @cached_property
-    def scheduled_encoder_inputs(self) -> dict[str, list[int]]:
-        """The items to encode in this step, by request id."""
-        inputs: dict[str, list[int]] = {}
-        for row, item in self.plan.encode[0].nonzero().tolist():
-            inputs.setdefault(self.names[row], []).append(item)
-        return inputs
-
-    @cached_property
-    def free_encoder_mm_hashes(self) -> list[str]:
-        """Hashes of the encoder outputs that the workers drop, in the order of eviction."""
-        dropped = self.plan.dropped[0].tolist()
-        return [self.contents[row] for _, row in sorted((rank, row) for row, rank in enumerate(dropped) if rank >= 0)]
-
-    @cached_property
-    def finished_req_ids(self) -> set[str]:
-        """Requests finished or aborted since the last step."""
-        return {self.names[row] for row in self.plan.finished[0].nonzero().flatten().tolist()}
-
-    @cached_property
-    def preempted_req_ids(self) -> set[str]:
-        """Requests that were preempted in this step."""
-        return {self.names[row] for row in queued(self.plan.preempted[0]).nonzero().flatten().tolist()}
 
 
 class Scheduler:
@@ -117,26 +69,46 @@ class Scheduler:
         self._largest = 0
         self._items = self._leaving = self._void = False
         self._full: int | None = None
+        self._steady: Steady | None = None
+        self._patience = self._quiet = 0
+        self._may_foresee = (
+            self._state.running.device.type == "cpu"
+            and settings.plans_in_flight == 1
+            and settings.num_spec_tokens == 0
+            and self._config.alignment == 0
+        )
 
     @property
     def config(self) -> Config:
         """The tables, with the rows of all requests added so far."""
+        self._settle()
         self._flush()
         return self._config
 
     @config.setter
     def config(self, config: Config) -> None:
+        self._settle()
         self._config = config
 
     @property
     def state(self) -> State:
-        """The state, with all arrivals in the waiting queue and all aborted requests removed."""
+        """The state, with all arrivals in the waiting queue and all aborted requests removed.
+
+        Steps that the state does not have yet are written into it. Read it anew after each step.
+        """
+        self._settle()
         self._flush()
         return self._state
 
     @state.setter
     def state(self, state: State) -> None:
+        self._steady = None
         self._state, self._leaving, self._void = state, True, True
+
+    @property
+    def num_free_blocks(self) -> int:
+        """The number of blocks in the free queue; arrivals and aborts since the last step are left out."""
+        return int(self._state.kv.free) if self._steady is None else self._steady.free
 
     # Requests -------------------------------------------------------------------------------------------------------
 
@@ -146,6 +118,7 @@ class Scheduler:
         Raises `NeverServedError` if it can never be served, `DuplicateRequestError`, `TooManyRequestsError`,
         `InvalidRequestError`.
         """
+        self._settle()
         self._state = self._arrivals.add(request, self._state)
         if self._config.blank is not self._arrivals.config.blank:
             self._config = self._config._replace(blank=self._arrivals.config.blank)
@@ -170,7 +143,6 @@ class Scheduler:
 
     # Steps ----------------------------------------------------------------------------------------------------------
 
-    @torch.inference_mode()
     def schedule(self) -> SchedulerOutput | None:
         """Plan one step; None if there is nothing for the workers to do.
 
@@ -178,6 +150,15 @@ class Scheduler:
         """
         if self._plans >= self.settings.plans_in_flight:
             raise TooManyPlansError(f"{self._plans} plans are in flight: update from the output of one of them first")
+        if self._foreseen():
+            assert self._steady is not None
+            self._plans, self.rounds_in_all, self.rounds_at_once = 1, self.rounds_in_all + 1, self.rounds_at_once + 1
+            return ForeseenOutput(self._steady, self._arrivals.names, self._arrivals.items.names)
+        return self._schedule_on_tensors()
+
+    @torch.inference_mode()
+    def _schedule_on_tensors(self) -> SchedulerOutput | None:
+        self._settle()
         self._flush()
         state, code = rounds.schedule(self._config, self._state, extent=self._extent(), write=SERVING)
         outcome = self._read(state, code, preempted=False)
@@ -195,7 +176,6 @@ class Scheduler:
         plan = Plan(*tables)
         return SchedulerOutput(plan, self._arrivals.names, self._arrivals.items.names)
 
-    @torch.inference_mode()
     def update_from_output(self, accepted: Tensor | int = 0) -> list[str]:
         """The oldest plan was executed. Returns the ids of the requests that it finished, in the order of the plan.
 
@@ -204,6 +184,15 @@ class Scheduler:
         """
         if self._plans == 0:
             raise NoPlanError("no plan is in flight")
+        if self._steady is not None and accepted == 0 and not self._arrivals.has_aborts():
+            self._steady.update()
+            self._plans = 0
+            return []
+        self._settle()
+        return self._update_on_tensors(accepted)
+
+    @torch.inference_mode()
+    def _update_on_tensors(self, accepted: Tensor | int) -> list[str]:
         drafts = self._drafts(accepted)
         if self._arrivals.has_aborts():
             self._flush()
@@ -260,6 +249,44 @@ class Scheduler:
         if not self._arrivals.is_live(request_id):
             raise UnknownRequestError(f"request_id {request_id!r} neither waits nor runs")
         return self._arrivals.row_of(request_id)
+
+    # Foreseen steps -------------------------------------------------------------------------------------------------
+
+    def _foreseen(self) -> bool:
+        """Whether the next step is one of a calendar; one is written where that pays."""
+        if self._arrivals.has_notes():
+            return False
+        if self._steady is None and self._may_begin():
+            with torch.inference_mode():
+                self._steady = begun(self._config, self._state, self._arrivals.live)
+            if self._steady is None:
+                self._wait_longer()
+        return self._steady is not None and self._steady.schedule()
+
+    def _may_begin(self) -> bool:
+        """Whether the last steps were of one token for each request, with nothing else between them."""
+        quiet = self._largest == 1 and not (self._waiting or self._leaving or self._void or self._items)
+        self._quiet = self._quiet + 1 if quiet else 0
+        return self._may_foresee and self._quiet > self._patience
+
+    def _wait_longer(self) -> None:
+        self._quiet, self._patience = 0, min(2 * self._patience + 1, PATIENCE)
+
+    def _settle(self) -> None:
+        """Write the foreseen steps into the state; the one in flight is taken again on tensors."""
+        steady, self._steady = self._steady, None
+        if steady is None:
+            return
+        if steady.now >= LEAST_PAID:
+            self._patience = 0
+        else:
+            self._wait_longer()
+        with torch.inference_mode():
+            self._state, self._full = steady.written(), steady.needed
+            if steady.in_flight:
+                state, code = rounds.schedule(self._config, self._state, extent=self._extent(), write=SERVING)
+                self._read(state, code, preempted=False)
+                self._state = state
 
     # Inside ---------------------------------------------------------------------------------------------------------
 

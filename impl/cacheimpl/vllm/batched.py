@@ -13,8 +13,9 @@ from collections.abc import Iterable
 from functools import wraps
 from typing import Any, NamedTuple
 
-from cacheimpl.scheduler.engine import Scheduler, SchedulerOutput
+from cacheimpl.scheduler.engine import Scheduler
 from cacheimpl.scheduler.errors import SchedulerError, TooManyRequestsError
+from cacheimpl.scheduler.output import SchedulerOutput
 from cacheimpl.vllm.batched_settings import check_batched, check_served, settings_of, stops_of
 from cacheimpl.vllm.rows import Parts, Rows
 from cacheimpl.vllm.unsupported import UnsupportedSettingError, check_settings

@@ -6,7 +6,8 @@ import time
 
 import torch
 
-from cacheimpl.scheduler.engine import Scheduler, SchedulerOutput
+from cacheimpl.scheduler.engine import Scheduler
+from cacheimpl.scheduler.output import SchedulerOutput
 from cacheimpl.scheduler.settings import Settings
 from cacheproof.bench.measure import InTurns, Work
 from cacheproof.bench.tensor.loads import Asked, Feature, Place

@@ -61,15 +61,18 @@ class TensorSteps(InTurns):
 
     def turn(self, number: int) -> Work:  # noqa: ARG002  # every turn is alike
         """So many steps; of each the tokens, and the free blocks afterwards."""
-        scheduler, seen = self.scheduler, []
+        scheduler, seen = self.scheduler, list[int]()
         started = time.process_time()
         for _ in range(self.steps):
             output = scheduler.schedule()
             scheduler.update_from_output()
-            seen.append((None if output is None else output.plan.tokens, scheduler.state.kv.free))
-        seconds = time.process_time() - started
-        answers = [count for tokens, free in seen for count in (0 if tokens is None else int(tokens.sum()), int(free))]
-        return Work(self.steps, answers, seconds)
+            seen += [0 if output is None else output.total_num_scheduled_tokens, scheduler.num_free_blocks]
+        self.look()
+        return Work(self.steps, seen, time.process_time() - started)
+
+    def look(self) -> None:
+        """The state is up to date at the end of a turn."""
+        assert self.scheduler.state is not None
 
 
 class TensorStepsWithItems(TensorSteps):
