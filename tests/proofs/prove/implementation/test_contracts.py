@@ -155,16 +155,27 @@ def test_an_entry_that_names_no_function_is_unsound(monkeypatch: pytest.MonkeyPa
     assert Verdict.VACUOUS in {finding.verdict for finding in confirm_beside("lru", module)}
 
 
-def pair(implementation: Callable[[int], int], function: Callable[..., Any] = rules.positive) -> Pair:
-    return Pair("", lambda number: number, implementation, function, {"number": 3})
+def same(number: int) -> int:
+    """What the specification would say."""
+    return number
 
 
-def test_a_pair_that_differs_is_refuted_and_shows_where() -> None:
-    answer = confirmation.compared(pair(lambda number: rules.positive("", number) if number != 77 else 0))
+def apart(number: int) -> int:
+    """As `same`, but for one number."""
+    return number if number != 77 else 78
+
+
+def refusing(number: int) -> int:
+    """As `same`, by a function of the implementation that takes no number below 1."""
+    return rules.positive("number", number)
+
+
+@pytest.mark.parametrize(("implementation", "shown"), [(apart, "'77'"), (refusing, "InvalidSettingError")])
+def test_a_pair_that_differs_is_refuted_and_shows_where(implementation: Callable[[int], int], shown: str) -> None:
+    with confirmation.numbers_read_alike():
+        answer = confirmation.compared(Pair("", same, implementation, rules.positive, {"number": 3}))
     assert answer.verdict == Verdict.REFUTED.value
-    answer = confirmation.compared(pair(lambda number: number if number != 77 else 78))
-    assert answer.verdict == Verdict.REFUTED.value
-    assert "77" in answer.detail
+    assert shown in answer.detail
 
 
 # The command ----------------------------------------------------------------------------------------------------------
