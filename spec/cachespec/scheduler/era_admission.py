@@ -6,13 +6,14 @@ from functools import partial
 
 from cachespec.scheduler.configuration import Config, Request
 from cachespec.scheduler.era_blocks import tokens_in_flight
-from cachespec.scheduler.era_loads import promoted, put_back
+from cachespec.scheduler.era_loads import PUT_BACK, READY, promoted, put_back
 from cachespec.scheduler.era_rules import limited_among_several, whole_or_aligned
 from cachespec.scheduler.era_states import marks, with_marks
 from cachespec.scheduler.round_state import Round
 from cachespec.scheduler.rounds import consider, is_full
 from cachespec.scheduler.rules import Table
 from cachespec.scheduler.state import Scheduled, State
+from cachespec.scheduler.transfers import phase_of
 
 PREFILLING = "prefilling"
 """A field of the state: requests whose last chunk left known tokens to compute. Empty without drafts and late loads."""
@@ -30,10 +31,18 @@ def admit_without_output_in_flight(rules: Table, config: Config, current: Round)
     """S3: one waiting request after the other, in their order."""
     for request in current.state.waiting:
         if not current.ended and not is_full(config, current):
-            current = promoted(rules, config, current, request)
+            current = in_prompt(promoted(rules, config, current, request), request)
         if tokens_in_flight(current.state, request) == 0:
             current = put_back(consider(rules, config, current, request), request)
     return current
+
+
+def in_prompt(current: Round, request: Request) -> Round:
+    """S3: a request whose load is over counts as one that computes a prompt until its first step is planned."""
+    if phase_of(current.state, request) not in (READY, PUT_BACK):
+        return current
+    marked = marks(current.state, PREFILLING).set(request, 1)
+    return current._replace(state=with_marks(current.state, PREFILLING, marked))
 
 
 def may_pad(config: Config, current: Round) -> bool:

@@ -14,17 +14,27 @@ from cachespec.kernel import ABSENT, DONE, Code, Operation, Outcome, Transition,
 from cachespec.kv_blocks import Config as Blocks
 from cachespec.kv_blocks import EvictBlock
 from cachespec.kv_blocks.era_on_demand import registered
-from cachespec.scheduler.configuration import FIRST_COME, Config, Request, kv_config, loads_later
+from cachespec.scheduler.configuration import FIRST_COME, Config, Request, final_length, kv_config, loads_later
 from cachespec.scheduler.counts import known_length
 from cachespec.scheduler.era_arrivals import rank_of
 from cachespec.scheduler.era_readiness import skipped
 from cachespec.scheduler.era_states import marks
 from cachespec.scheduler.parts import cached_prefix, slots, without_blocks, written
-from cachespec.scheduler.requests import executed_all, gone, named
+from cachespec.scheduler.requests import executed_all, gone, named, with_drafts
 from cachespec.scheduler.round_state import Prefix, Round
 from cachespec.scheduler.rounds import consider, denied, is_full, takes_watermark, void_in
 from cachespec.scheduler.rules import Table
-from cachespec.scheduler.state import ABANDONED, LOADED, LOADING, LOADS_IN_STEP, NO_TRANSFER, State, Transfer, View
+from cachespec.scheduler.state import (
+    ABANDONED,
+    LOADED,
+    LOADING,
+    LOADS_IN_STEP,
+    NO_TRANSFER,
+    Scheduled,
+    State,
+    Transfer,
+    View,
+)
 from cachespec.scheduler.transfers import ended_transfer, is_first, phase_of
 from cachespec.scheduler.view import seen
 from cachespec.scheduler.work import load_lost, load_written
@@ -206,13 +216,17 @@ def fail_step(rules: Table, config: Config, state: State, request: Request, bloc
         plans = (void_in(plans[0], other), *plans[1:])
     state = state._replace(plans=plans)
     for other in affected:
-        state = load_lost(config, state, other, state.computed.get(other, 0))
+        end = state.computed.get(other, 0)
+        state = load_lost(config, state, other, end)._replace(kv=written(rules, config, state.kv, other, end))
     if config.failed_loads_end:
         for block in evicted:
             state = state._replace(kv=rules.kv.step(kv_config(config), state.kv, EvictBlock(block))[0])
     for other in affected:
         state = state._replace(transfers=state.transfers.remove(other))
     state = executed_all(rules, config, state, 0)
+    for part in plan.scheduled:
+        if any(part.request == other for other in affected):
+            state = with_drafts(state, part.request, drafted(config, state, part))
     if config.failed_loads_end:
         for other in waiting:
             state = state._replace(transfers=state.transfers.set(other, Transfer(ABANDONED, 0)))
@@ -220,6 +234,12 @@ def fail_step(rules: Table, config: Config, state: State, request: Request, bloc
         for other in affected:
             state = gone(rules.abort(rules, config, state, other), other)
     return state, Outcome(Code.DONE, named(plan, begun, state))
+
+
+def drafted(config: Config, state: State, part: Scheduled) -> int:
+    """The drafts that the workers propose behind an output, although it is dropped."""
+    left = final_length(config, part.request) - 1 - known_length(config, state, part.request)
+    return min(config.drafts, left) if part.samples else 0
 
 
 def lost_hit(config: Config, state: State, request: Request, lost: tuple[int, ...]) -> int:

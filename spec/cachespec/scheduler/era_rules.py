@@ -6,8 +6,8 @@
 - scheduler-2026-05 (S2b), released with 0.20.2;
 - scheduler-2026-11 (S3), the core of 0.33.0.
 
-Not modelled of them: pooling, pauses, connectors, shared memory, streaming input, and with S3 the lookahead of drafters
-that read embeddings ahead.
+Not modelled of them: pooling, pauses, shared memory, streaming input, connectors before S2b and with steps ahead of
+output, and with S3 the lookahead of drafters that read embeddings ahead.
 """
 
 from __future__ import annotations

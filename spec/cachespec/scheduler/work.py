@@ -18,9 +18,11 @@ from cachespec.scheduler.worker import (
     dropped,
     encoded,
     gathered,
+    is_written,
     kept_blocks,
     keys_in,
     read,
+    token,
     truncated,
     written,
 )
@@ -84,12 +86,16 @@ def load_written(config: Config, state: State, request: Request, tokens: int) ->
 
 
 def load_lost(config: Config, state: State, request: Request, tokens: int) -> State:
-    """The request's blocks from this token on have no KV: their load has failed."""
-    blocks = blocks_of(state.kv, request)
-    memory = state.worker.memory
-    for position in range(tokens // config.block_size, len(blocks)):
-        memory = memory.remove(blocks[position])
-    return state._replace(worker=state.worker._replace(memory=memory))
+    """The request's KV from this token on is of no use: a load has failed."""
+    chunk = Chunk(request, 0, 0, blocks_of(state.kv, request))
+    first = tokens // config.block_size
+    worker = state.worker
+    kept = tokens % config.block_size > 0 and is_written(config, worker, chunk, tokens - 1)
+    memory = worker.memory
+    for position in range(first, len(chunk.blocks)):
+        memory = memory.remove(chunk.blocks[position])
+    memory = memory.set(chunk.blocks[first], token(config, request, tokens - 1)) if kept else memory
+    return state._replace(worker=worker._replace(memory=memory))
 
 
 def with_rejected(config: Config, state: State, part: Scheduled, accepted: int) -> State:

@@ -26,6 +26,8 @@ from cachespec.lru import Config
 from cachespec.scheduler import Config as SchedulerConfig
 from cachespec.scheduler import Schedule
 
+NOT_TOGETHER = {("loads_later", "running_resets"), ("running_resets", "sends")}
+"""Settings of a scheduler that are refused together."""
 GENERATED = [era for era in table().eras if era.component in GENERATORS]
 
 
@@ -34,12 +36,12 @@ def test_every_component_that_releases_are_compared_in_has_one() -> None:
 
 
 def test_those_of_a_scheduler_have_every_setting_and_most_pairs_of_them() -> None:
-    drawn_ones = list(islice(configurations(component_named("scheduler"), 1), 400))
+    drawn_ones = list(islice(configurations(component_named("scheduler"), 1), 4000))
     plain = SchedulerConfig._field_defaults
     there = [frozenset(name for name in plain if getattr(one, name) != plain[name]) for one in drawn_ones]
     pairs = {pair for names in there for pair in combinations(sorted(names), 2)}
     assert set().union(*there) == set(plain)
-    assert pairs == set(combinations(sorted(plain), 2))
+    assert pairs == set(combinations(sorted(plain), 2)) - NOT_TOGETHER
     assert {one.ahead for one in drawn_ones} == {1, 2, 3}
     repeated = [one for one in drawn_ones for items in one.items if len({item[0] for item in items}) < len(items)]
     assert repeated

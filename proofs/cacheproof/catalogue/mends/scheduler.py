@@ -4,26 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import takewhile
 from typing import Any
 
-from cacheproof.catalogue.mends import Change, Mend
+from cacheproof.catalogue.mends import AnyTransition, Change, Mend, around
 from cacheproof.catalogue.mends import encoder_cache as of_encoder_cache
 from cacheproof.model.finding import Subject
 from cacheproof.model.registry import component_named
-from cachespec.encoder_cache.operations import ENCODER
+from cachespec.encoder_cache.operations import BLOCKS, ENCODER
+from cachespec.kernel import Outcome
+from cachespec.kv_blocks.transitions import forget
 from cachespec.scheduler import era_rounds, era_rules, readiness, requests
-from cachespec.scheduler.configuration import START, Config, ItemIndex, Request, ended_length, items_of
+from cachespec.scheduler.configuration import START, Config, ItemIndex, Request, ended_length, items_of, kv_config
 from cachespec.scheduler.counts import wanted
 from cachespec.scheduler.feasibility import fits_blocks, fits_chunk, fits_encoder, fits_one_step, limited
 from cachespec.scheduler.items import cuts, is_apart
+from cachespec.scheduler.loading import lacks_reserve
+from cachespec.scheduler.operations import FailStep
 from cachespec.scheduler.parts import give_up
-from cachespec.scheduler.round_state import Fit, Round
-from cachespec.scheduler.rounds import admit_waiting, lose_everything, nothing_more, serve_running, voided
+from cachespec.scheduler.round_state import Fit, Prefix, Round
+from cachespec.scheduler.rounds import admit_waiting, denied, lose_everything, nothing_more, serve_running, voided
 from cachespec.scheduler.rules import Table
-from cachespec.scheduler.state import Scheduled, State
+from cachespec.scheduler.state import LOADS_IN_STEP, Scheduled, State
+from cachespec.scheduler.worker import UNWRITTEN, blocks_of, holds
+from cachespec.scheduler.worker_properties import last_tokens
 
 QUEUEING = ("S0", "S1", "S2", "S2b", "S3")
 SHARING = ("S2", "S2b", "S3")
+CONNECTED = ("S2b", "S3")
 Clause = Callable[[Config, Request], bool]
 
 
@@ -237,6 +245,47 @@ def in_several_steps(rules: Table) -> Table:
     )
 
 
+# Loads from an external store -----------------------------------------------------------------------------------------
+
+
+def forgetting_what_failed(own: AnyTransition) -> AnyTransition:
+    """C-KV-6: after a failed load, blocks that have no KV are not registered any more."""
+
+    def fail(config: Config, state: State, op: FailStep) -> tuple[State, Outcome]:
+        after, outcome = own(config, state, op)
+        kv, ends = after.kv, dict(last_tokens(config))
+        for block, content in tuple(kv.registered.items()):
+            if not holds(config, after.worker.memory.get(block, UNWRITTEN), ends[content]):
+                kv = forget(kv_config(config), kv, block)
+        return after._replace(kv=kv), outcome
+
+    return fail
+
+
+def reserving(era: Table) -> Table:
+    """C-SCH-24: a load begins only if the free blocks suffice for all requests that hold blocks."""
+
+    def load(rules: Table, config: Config, current: Round, request: Request, prefix: Prefix) -> Round:
+        after = era.load(rules, config, current, request, prefix)
+        lacks = not after.ended and lacks_reserve(config, after.state, request)
+        return denied(rules, config, current, request, BLOCKS) if lacks else after
+
+    return era._replace(load=load, is_reserved=lacks_reserve)
+
+
+def beside_unfinished_loads(era: Table) -> Table:
+    """C-SCH-25: no request begins with a block that a step in flight still loads."""
+
+    def found(rules: Table, config: Config, state: State, request: Request) -> Prefix:
+        prefix = era.cached_prefix(rules, config, state, request)
+        loading = [other for other, transfer in state.transfers.items() if transfer.phase == LOADS_IN_STEP]
+        unsure = {block for other in loading for block in blocks_of(state.kv, other)}
+        hits = tuple(takewhile(lambda block: block not in unsure, prefix.hits))
+        return prefix if hits == prefix.hits else Prefix(hits, len(hits) * config.block_size, 0)
+
+    return era._replace(cached_prefix=found)
+
+
 MENDS = (
     Mend("C-ENC-3", ("S0", "S1"), by_rules(granted_beside_grants)),
     Mend("C-ENC-5", ("S0", "S1"), by_rules(both_given_back)),
@@ -263,4 +312,7 @@ MENDS = (
     Mend("C-SCH-20", ("S2b",), by_rules(ended_at_the_length)),
     Mend("C-SCH-21", ("S1",), by_rules(without_earlier_runs)),
     Mend("C-SCH-22", ("S1",), by_rules(in_several_steps)),
+    Mend("C-KV-6", CONNECTED, around(forgetting_what_failed, FailStep)),
+    Mend("C-SCH-24", CONNECTED, by_rules(reserving)),
+    Mend("C-SCH-25", CONNECTED, by_rules(beside_unfinished_loads)),
 )

@@ -40,6 +40,10 @@ SERVED = 0.8
 """The share of the configurations in which each request could be served if it were alone."""
 GROWING = 0.5
 """The share of the configurations in which output takes the blocks: the requests run together and are preempted."""
+CONNECTED = 0.2
+"""The share of the configurations with a connector."""
+AHEAD = 0.3
+"""The share of those whose steps may be ahead of their output; releases are compared in the others only."""
 LONGEST_PROMPT = 10
 TEMPLATE = 12
 """Tokens of the prefix that the requests of a group share parts of."""
@@ -63,7 +67,8 @@ def all_can_be_served(config: Config) -> bool:
 def attempt(source: random.Random) -> Config:
     """An engine, and the further settings that it has."""
     config = engine(source)
-    return config._replace(**further(source, config))
+    config = config._replace(**further(source, config))
+    return config._replace(**transfers(source, config)) if source.random() < CONNECTED else config
 
 
 def further(source: random.Random, config: Config) -> dict[str, Any]:
@@ -82,6 +87,21 @@ def further(source: random.Random, config: Config) -> dict[str, Any]:
     }
     there = {name: value for name, value in drawn.items() if source.random() < share}
     return {**there, "max_adapters": source.randint(1, 2)} if "adapters" in there else there
+
+
+def transfers(source: random.Random, config: Config) -> dict[str, Any]:
+    """A connector that loads and sends, mostly with one step at a time. It is drawn last, like `further`."""
+    fails, ahead = source.randint(0, 1), source.random() < AHEAD
+    late, sent = (tuple(source.randint(0, 1) for _ in config.prompts) for _ in range(2))
+    return {
+        "external": config.external or tuple(source.randint(0, prompt) for prompt in config.prompts),
+        "loads_later": () if config.running_resets else late,
+        "load_failures": fails,
+        "failed_loads_end": fails * source.randint(0, 1),
+        "sends": () if config.running_resets or source.random() < 0.5 else sent,
+        "ahead": config.ahead if ahead else 1,
+        "pipelined": config.pipelined if ahead else 0,
+    }
 
 
 def engine(source: random.Random) -> Config:

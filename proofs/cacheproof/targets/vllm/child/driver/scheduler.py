@@ -15,7 +15,8 @@ from .early_scheduler import EarlyClasses
 from .kv_managers import parameters
 from .modules import module_if_there
 from .schedulers import SCHEDULER, STOP, Classes, Item, Part, Settings, Step
-from .worker import Stage, Worker
+from .transfers import Transfers
+from .worker import Chunk, Stage, Worker
 
 REFUSED, PRESENT, TOO_LARGE = Reply("refused"), Reply("present"), Reply("too_large")
 
@@ -24,9 +25,11 @@ MIXED_IN = 1 << 20
 DRAFTED = -1
 """A draft, whose value plays no part."""
 NOT_DRIVEN = {
-    "external": "KV in an external store: no connector is driven",
     "alignment": "chunks that end at multiples: that takes layers that keep states, as Mamba's",
 }
+MERGED = "skipped_waiting"
+"""With priorities, 0.20.2 serves the first of this queue and of the other one."""
+FIRST_QUEUES = (MERGED, "kv_holding_waiting")
 Call = Callable[[Mapping[str, Any]], Reply]
 
 SMALLEST = Settings(block_size=1, blocks=4, token_budget=2, max_running=1, max_model_len=4)
@@ -44,7 +47,7 @@ def classes_of() -> Classes | EarlyClasses:
     raise ModuleNotFoundError("nothing in the release schedules requests")
 
 
-class SchedulerDriver:
+class SchedulerDriver(Transfers):
     """One scheduler; with steps ahead of their output it is the release's asynchronous one."""
 
     def __init__(self, calls: Calls) -> None:
@@ -70,6 +73,7 @@ class SchedulerDriver:
             "abort": self._abort,
             "reset_prefix_cache": self._reset_prefix_cache,
             "reset_encoder_cache": self._reset_encoder_cache,
+            **self._transfers(),
         }
         if isinstance(self._classes, Classes):
             named["compile"] = self._compile
@@ -118,6 +122,7 @@ class SchedulerDriver:
                 has_grammars=any(config.get("grammars", ())),
             )
         )
+        self._connector = self._connect(config)
         self._hasher = self._classes.hasher(config["block_size"])
         self._requests, self._gone, self._steps = {}, set(), []
         self._compiling.clear()
@@ -171,12 +176,10 @@ class SchedulerDriver:
         return {number: self._requests[number] for number in sorted(set(self._requests) - self._gone)}
 
     def _waiting(self) -> Iterable[Any]:
-        """In the order in which they will be looked at. With priorities, the first of both queues is the next."""
-        queues = ("kv_holding_waiting", "waiting") if hasattr(self._scheduler, "kv_holding_waiting") else ("waiting",)
-        if hasattr(self._scheduler, "skipped_waiting"):
-            queues = ("skipped_waiting", "waiting")
-        waiting = [request for name in queues for request in getattr(self._scheduler, name)]
-        return sorted(waiting) if len(queues) > 1 and self._config["policy"] else waiting
+        """In the order in which they will be looked at."""
+        names = [name for name in (*FIRST_QUEUES, "waiting") if hasattr(self._scheduler, name)]
+        waiting = [request for name in names for request in getattr(self._scheduler, name)]
+        return sorted(waiting) if MERGED in names and self._config["policy"] else waiting
 
     def _add(self, message: Mapping[str, Any]) -> Reply:
         """The front end turns down a prompt that leaves no room for output, and an id that is known."""
@@ -229,7 +232,8 @@ class SchedulerDriver:
         return (1 + number) * MIXED_IN + position
 
     def _output_key(self, number: int, item: int) -> tuple[int, ...]:
-        return self._classes.output_key(self._config, number, item)
+        key: tuple[int, ...] = self._classes.output_key(self._config, number, item)
+        return key
 
     def _schedule(self, message: Mapping[str, Any]) -> Reply:
         if len(self._steps) >= self._config["ahead"]:
@@ -250,6 +254,11 @@ class SchedulerDriver:
                 chunks=tuple(part.chunk(items[part.request] if items else ()) for part in parts),
                 dropped=tuple(self._classes.dropped_keys(said)),
                 finished=tuple(int(name) for name in said.finished_req_ids),
+                loaded=tuple(
+                    Chunk(part.request, load.start, load.end, (), ())
+                    for part in parts
+                    if (load := self._load_of(part.request, late=False)) is not None
+                ),
             )
             self._worker.execute(self.newest_stage)
             return Reply("done", tuple(_flat((part.request, part.start, part.tokens) for part in parts)))
@@ -274,12 +283,16 @@ class SchedulerDriver:
         )
 
     def _update(self, message: Mapping[str, Any]) -> Reply:
-        accepted = integer(message, "accepted")
-        if not self._steps:
-            return ABSENT
+        return self._take(integer(message, "accepted"), None) if self._steps else ABSENT
+
+    def _take(self, accepted: int, said: Any) -> Reply:
+        """The output of the oldest step; `said` is what the workers say of transfers with it."""
         for request, tokens in self.rejected(accepted):
             self._worker.reject(request, tokens)
         step = self._steps.pop(0)
+        for part in step.parts:
+            if self._load_of(part.request, late=False) is not None:
+                del self._loads[part.request]
         sampled = {
             str(part.request): [self._next_token(part, place) for place in range(1 + min(accepted, part.drafts))]
             if part.samples
@@ -287,18 +300,23 @@ class SchedulerDriver:
             for part in step.parts
         }
         output = self._classes.output(sampled)
+        if said is not None:
+            output.kv_connector_output = said
 
         def executed() -> Reply:
             if step.parts:
                 self._scheduler.update_from_output(step.said, output)
-            known = self._scheduler.requests
             over = tuple(one.request for one in step.parts if one.request not in self._gone)
-            finished = tuple(number for number in over if str(number) not in known)
+            finished = tuple(number for number in over if self._is_over(number))
             self._gone.update(finished)
             self._propose(step)
             return Reply("done", finished)
 
         return self._fatal(self._calls.perform(executed))
+
+    def _is_over(self, number: int) -> bool:
+        """Whether the release has finished the request. One whose blocks are sent is known until they are."""
+        return str(number) not in self._scheduler.requests or bool(self._requests[number].is_finished())
 
     def _fatal(self, reply: Reply) -> Reply:
         """What an engine's core does with an error out of a step: it ends."""

@@ -24,6 +24,7 @@ ENCODER = "vllm.v1.core.encoder_cache_manager"
 REQUEST = "vllm.v1.request"
 INPUTS = "vllm.multimodal.inputs"
 OUTPUTS = "vllm.v1.outputs"
+STEPS = "vllm.v1.core.sched.output"
 STRUCTURE = "vllm.v1.structured_output"
 MANAGER_OF_GRAMMARS = "StructuredOutputManager"
 
@@ -178,6 +179,10 @@ class Classes:
             raise UnsetError(f"{REQUEST} has no status of a request that waits for a grammar")
         request.structured_output_request = SimpleNamespace(grammar=None, reasoning_ended=None)
         request.status = waits[0]
+
+    def empty_step(self) -> Any:
+        """A step that computes nothing."""
+        return importlib.import_module(STEPS).SchedulerOutput.make_empty()
 
     def output(self, sampled: Mapping[str, list[int]]) -> Any:
         """What the workers have made of a step: the tokens that were sampled for each of its requests."""

@@ -40,6 +40,8 @@ class Stage(NamedTuple):
     chunks: tuple[Chunk, ...]
     dropped: tuple[Key, ...]
     finished: tuple[int, ...]
+    loaded: tuple[Chunk, ...] = ()
+    """What the step loads before it computes."""
 
 
 class Worker:
@@ -84,7 +86,7 @@ class Worker:
             for item in chunk.reads
             if self._key(chunk.request, item) not in self._outputs
         ]
-        for chunk in chunks:
+        for chunk in (*stage.loaded, *chunks):
             self._write(chunk)
         first = ((chunk.request, self._first_missing(chunk)) for chunk in chunks)
         self.missing_slots = [(request, position) for request, position in first if position is not None]
@@ -97,6 +99,17 @@ class Worker:
         for position in range(max(end - tokens, 0), end):
             if self._has(request, position):
                 del self._slots[self._slot(request, position)]
+
+    def load(self, request: int, blocks: Sequence[int], start: int, end: int) -> None:
+        """A load has brought the KV of these tokens into the request's blocks, of which no plan has told yet."""
+        for position in range(start, end):
+            self._slots[blocks[position // self._size], position % self._size] = self._token(request, position)
+
+    def lose(self, request: int, tokens: int) -> None:
+        """What the workers have of the request from this token on is of no use: a load before it has failed."""
+        table = self._tables.get(request, ())
+        for position in range(tokens, len(table) * self._size):
+            self._slots.pop(self._slot(request, position), None)
 
     def reset_outputs(self) -> None:
         """No encoder output is in memory."""
