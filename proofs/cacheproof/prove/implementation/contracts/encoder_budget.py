@@ -76,11 +76,18 @@ def space_budget(batch: int, space: int, embeds: int) -> bool:
     return as_normative(model((embeds,)), started(batch, space=space))
 
 
-@require(lambda batch, threshold, embeds, separators: min(batch, embeds) > 0 and min(threshold, separators) >= 0)
+@require(lambda batch, embeds, separators: min(batch, embeds) > 0 and separators >= 0)
 @ensure(lambda result: result)
-def whole_items(batch: int, threshold: int, embeds: int, separators: int) -> bool:
+def whole_items(batch: int, embeds: int, separators: int) -> bool:
     """An engine that may not split items starts only if the largest fits a step, separators included."""
-    return as_normative(model((embeds,), (embeds + separators,)), started(batch, whole=1, threshold=threshold))
+    return as_normative(model((embeds,), (embeds + separators,)), started(batch, whole=1))
+
+
+@require(lambda batch, threshold, embeds: min(batch, embeds) > 0 and threshold >= 0)
+@ensure(lambda result: result)
+def shared_steps(batch: int, threshold: int, embeds: int) -> bool:
+    """The same, if one request gets no more than a threshold of each step."""
+    return as_normative(model((embeds,)), started(batch, whole=1, threshold=threshold))
 
 
 @require(lambda batch, embeds, alignment: min(batch, embeds, alignment) > 0)
@@ -90,7 +97,7 @@ def aligned_steps(batch: int, embeds: int, alignment: int) -> bool:
     return as_normative(model((embeds,)), started(batch, whole=1, alignment=alignment))
 
 
-@require(lambda batch, compute, embeds: min(batch, embeds) > 0 and compute >= 0)
+@require(lambda batch, compute, embeds: min(batch, compute, embeds) > 0)
 @ensure(lambda result: result)
 def intake(batch: int, compute: int, embeds: int) -> bool:
     """An item is admitted only if it fits both budgets."""
@@ -169,11 +176,14 @@ LEDGER = {
     "whole_items": Beside(
         f"{ANY}, one modality",
         Settings.longest_item.fget,  # type: ignore[attr-defined]  # mypy takes a property for its value
-        {"batch": 8, "threshold": 6, "embeds": 5, "separators": 2},
-        8,
+        {"batch": 8, "embeds": 5, "separators": 4},
+        4,
+    ),
+    "shared_steps": Beside(
+        f"{ANY}, one modality", settings_of, {"batch": 8, "threshold": 6, "embeds": 5}, 8, nightly=True
     ),
     "aligned_steps": Beside(f"{ANY}, one modality", budget_of, {"batch": 9, "embeds": 5, "alignment": 4}, 4),
-    "intake": Beside(f"{ANY}, one modality", EncoderBudget.check_item, {"batch": 8, "compute": 0, "embeds": 9}, 8),
+    "intake": Beside(f"{ANY}, one modality", EncoderBudget.check_item, {"batch": 8, "compute": 8, "embeds": 9}, 8),
     "intake_of_whole_items": Beside(
         f"{ANY}, one modality", EncoderBudget.check_item, {"batch": 8, "embeds": 5, "separators": 4}, 8
     ),
