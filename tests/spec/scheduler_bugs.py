@@ -50,6 +50,8 @@ TRANSFERS = [
     ),
     bug("SCH-14/room", "loads", (loading.lacks_reserve, "$needed > $free", "$needed > $free + 1")),
     bug("SCH-14/fence", "loads", (loading.may_be_overwritten, "$part.void", "False")),
+    bug("SCH-14", "loads", (transfers.set_back_to, "$state.transfers.remove($request)", "$state.transfers")),
+    bug("SCH-14/awaited", "loads", (configuration.loads_later, "$there and $value == 1", "False")),
     bug("SCH-14/arrived", "loads", (transfers.arrived, "Transfer(LOADED, $tokens)", "Transfer(LOADED, $tokens - 1)")),
     bug("SCH-14/back", "loads", (transfers.whole_tokens, "max($hits, $rest)", "$hits")),
     bug("SCH-14/back", "loads", (transfers.fail_step, "voided($state, $request)", "$state")),

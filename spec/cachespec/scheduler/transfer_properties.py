@@ -6,7 +6,7 @@ from cachespec.kernel import Code, Operation, Outcome, Safety, Step
 from cachespec.scheduler.configuration import Config, final_length
 from cachespec.scheduler.operations import FailLoad, FailStep, FinishLoad, FinishSend, Schedule, Update
 from cachespec.scheduler.state import ABANDONED, LOADED, LOADING, LOADS_IN_STEP, SENDING, View
-from cachespec.scheduler.view import holders_of_blocks, in_flight, in_phase
+from cachespec.scheduler.view import holders_of_blocks, in_flight, in_phase, new_plan
 
 
 def blocks_at(view: View, request: int, first: int) -> tuple[int, ...]:
@@ -33,6 +33,7 @@ def loading_is_waiting(config: Config, view: View) -> bool:
         and set(in_phase(view, (LOADS_IN_STEP,))) <= set(view.running)
         and set(over) <= set(view.gone)
         and not any(in_flight(view, request) for request in loading)
+        and all(in_flight(view, request) for request in in_phase(view, (LOADS_IN_STEP,)))
     )
 
 
@@ -62,6 +63,16 @@ def holders_find_room(config: Config, view: View) -> bool:
 def loads_are_not_overwritten(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
     begun = set(in_phase(after, (LOADING,))) - set(in_phase(before, (LOADING,)))
     return not begun or not any(part.void for plan in before.plans for part in plan.scheduled)
+
+
+def late_loads_are_awaited(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    """Of the requests that a round admits: what is not loaded yet is in hits, or is computed."""
+    return all(
+        part.start <= hit_tokens(after, part.request)
+        for part in new_plan(before, op, after).scheduled
+        if part.request in before.waiting and config.loads_later and config.loads_later[part.request]
+        if part.request not in in_phase(before, (LOADED,))
+    )
 
 
 def loads_arrive(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
@@ -179,6 +190,12 @@ TRANSFER_STEPS: tuple[Step[Config, View], ...] = (
             and any(part.void for plan in b.plans for part in plan.scheduled)
             and any(c.loads_later and c.loads_later[request] for request in b.waiting)
         ),
+    ),
+    Step(
+        "SCH-14/awaited",
+        "a request that waits for its KV is admitted with hits and loaded KV only",
+        late_loads_are_awaited,
+        lambda c, b, op, o, a: any(part.request in in_phase(b, (LOADED,)) for part in new_plan(b, op, a).scheduled),
     ),
     Step(
         "SCH-14/arrived",
