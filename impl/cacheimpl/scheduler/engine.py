@@ -150,10 +150,14 @@ class Scheduler:
         """
         if self._plans >= self.settings.plans_in_flight:
             raise TooManyPlansError(f"{self._plans} plans are in flight: update from the output of one of them first")
-        if self._foreseen():
-            assert self._steady is not None
-            self._plans, self.rounds_in_all, self.rounds_at_once = 1, self.rounds_in_all + 1, self.rounds_at_once + 1
-            return ForeseenOutput(self._steady, self._arrivals.names, self._arrivals.items.names)
+        arrivals = self._arrivals
+        if not arrivals.has_notes():
+            steady = self._steady or self._begun()
+            if steady is not None and steady.schedule():
+                self._plans = 1
+                self.rounds_in_all += 1
+                self.rounds_at_once += 1
+                return ForeseenOutput(steady, arrivals.names, arrivals.items.names)
         return self._schedule_on_tensors()
 
     @torch.inference_mode()
@@ -252,16 +256,14 @@ class Scheduler:
 
     # Foreseen steps -------------------------------------------------------------------------------------------------
 
-    def _foreseen(self) -> bool:
-        """Whether the next step is one of a calendar; one is written where that pays."""
-        if self._arrivals.has_notes():
-            return False
-        if self._steady is None and self._may_begin():
+    def _begun(self) -> Steady | None:
+        """A new calendar, where one can be written and pays."""
+        if self._may_begin():
             with torch.inference_mode():
                 self._steady = begun(self._config, self._state, self._arrivals.live)
             if self._steady is None:
                 self._wait_longer()
-        return self._steady is not None and self._steady.schedule()
+        return self._steady
 
     def _may_begin(self) -> bool:
         """Whether the last steps were of one token for each request, with nothing else between them."""

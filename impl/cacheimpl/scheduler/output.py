@@ -67,17 +67,14 @@ class ForeseenOutput(SchedulerOutput):
     """A step in which every running request computes one token: its plan is made when it is read."""
 
     def __init__(self, steady: Steady, names: Mapping[int, str], contents: Mapping[int, str]) -> None:
-        self.__dict__.update(steady=steady, step=steady.now, names=names, contents=contents)
+        known = self.__dict__
+        known["_steady"], known["_step"] = steady, steady.now
+        known["names"], known["contents"] = names, contents
+        known["total_num_scheduled_tokens"] = steady.count
 
     @cached_property
     def plan(self) -> Plan:
         """The tensors of the step."""
-        steady: Steady = self.__dict__["steady"]
+        steady: Steady = self.__dict__["_steady"]
         with torch.inference_mode():
-            return steady.plan(self.__dict__["step"])
-
-    @cached_property
-    def total_num_scheduled_tokens(self) -> int:
-        """One of each request."""
-        steady: Steady = self.__dict__["steady"]
-        return steady.count
+            return steady.plan(self.__dict__["_step"])
