@@ -168,8 +168,8 @@ def confirmed(found: list[Record]) -> str:
 
 
 def confirmed_beside(found: list[Record]) -> str:
-    """How many contracts run the implementation beside the specification; there are too many bounds to name them."""
-    return f"{count(len(found), 'contract')} of the implementation confirmed, each to its bound"
+    """How many contracts and pairs compare the implementation with the specification; too many to name each bound."""
+    return f"{count(len(found), 'obligation')} of the implementation confirmed, each to its bound"
 
 
 def fuzzed(found: list[Record]) -> str:

@@ -194,7 +194,7 @@ LEDGER = {
         8,
         nightly=True,
     ),
-    "constants": Beside("any constant", budget_of_era, {"constant": 3}, 1),
+    "constants": Beside("any constant", budget_of_era, {"constant": 3}),
     "one_more": Beside(ANY, budget_of_era, {"batch": 8, "sequences": 2, "size": 3}, 4),
     "one_more_as_reviewed": Beside(
         f"{ANY}, at most 2 items in a prompt", budget_of_era, {"batch": 8, "limit": 2, "size": 3}, 4

@@ -148,10 +148,10 @@ def two_grants(sizes: Sizes, capacity: int) -> bool:
 ROOM = "2 inputs of any sizes, any room, together below 2**62"
 SIZES = {"sizes": (3, 4), "room": 5}
 LEDGER = {
-    "allocate": Beside(ROOM, EarlyEncoderCacheManager.allocate, SIZES, 1),
+    "allocate": Beside(ROOM, EarlyEncoderCacheManager.allocate, SIZES),
     "free_an_input": Beside(ROOM, EarlyEncoderCacheManager.free_encoder_input, {**SIZES, "second": True}),
     "free_a_request": Beside(ROOM, EarlyEncoderCacheManager.free, {**SIZES, "both": True}),
-    "report": Beside(ROOM, EarlyEncoderCacheManager.get_freed_ids, SIZES, 1),
+    "report": Beside(ROOM, EarlyEncoderCacheManager.get_freed_ids, SIZES),
     "has_cache": Beside(ROOM, EarlyEncoderCacheManager.has_cache, {**SIZES, "second": False}),
     "can_allocate": Beside(
         f"{ROOM}, any budget and pending grants",

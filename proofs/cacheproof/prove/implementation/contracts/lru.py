@@ -235,7 +235,7 @@ LEDGER = {
     "pop": Beside(f"{STATES}, 3 keys", LRUCache.pop, {**SIZES, "key": 0}, 3),
     "pin": Beside(f"{STATES}, 3 keys, the newest pinned", LRUCache.pin, {**SIZES, "key": 0}, 3),
     "contains": Beside(f"{STATES}, 3 keys", LRUCache.__contains__, {**SIZES, "key": 0}, 3),
-    "clear": Beside(f"{STATES}, the newest pinned", LRUCache.clear, SIZES, 1),
+    "clear": Beside(f"{STATES}, the newest pinned", LRUCache.clear, SIZES),
     "put_as_released": Beside(f"{STATES}, the newest pinned", LRUCache.put, {**SIZES, "size": 5}, 8),
     "touch_leaving_a_ghost": Beside(f"{STATES}, 3 keys", GhostLRUCache.touch, {**SIZES, "key": 2}, 3),
 }

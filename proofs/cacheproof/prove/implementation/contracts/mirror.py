@@ -301,7 +301,7 @@ LEDGER = {
     "walk_of_two_items": Beside(ORDERS, RecencyOrder.plan, {"sizes": (3, 4, 5), "room": 2, "key": 1}, 20),
     "receive_a_message": Beside(f"{NUMBERS}, 1 item", MirrorReceiver.receive, {**MESSAGE, "key": 2}, 5),
     "receive_a_probe": Beside(NUMBERS, MirrorReceiver.receive, MESSAGE, 3),
-    "receive_without_a_partition": Beside(NUMBERS, MirrorReceiver.receive, {"number": 3, "sequence": 7}, 1),
+    "receive_without_a_partition": Beside(NUMBERS, MirrorReceiver.receive, {"number": 3, "sequence": 7}),
     "take_an_answer": Beside(
         f"{NUMBERS}, 2 unconfirmed requests",
         MirrorSender.receive,
@@ -311,7 +311,7 @@ LEDGER = {
     "transmit_the_backlog": Beside(
         f"{NUMBERS}, 2 unconfirmed requests", MirrorSender.transmit, {"generation": 3, "following": 7, "sent": 1}
     ),
-    "expire": Beside(NUMBERS, MirrorSender.expire, {"generation": 3, "following": 7}, 1),
+    "expire": Beside(NUMBERS, MirrorSender.expire, {"generation": 3, "following": 7}),
     "submit": Beside(f"{NUMBERS}, 1 item", MirrorSender.submit, {"generation": 3, "following": 7, "key": 2}, 3),
     "answers_come_back": Beside(NUMBERS, from_plain, {"generation": 3, "expected": 7, "verdict": 1}, 3),
     "messages_come_back": Beside(
