@@ -2,27 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from tests.docs.browser import Measured, chromium, measured
 
-ROOT = Path(__file__).parents[2]
 WIDTHS = (1400, 800)
 
 pytestmark = pytest.mark.skipif(chromium() is None, reason="there is no chromium to lay the pages out")
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("book")
-    words = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
-    subprocess.run(words, cwd=ROOT, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"}, check=True)
-    return folder
 
 
 def pages(site: Path) -> list[str]:
@@ -56,11 +44,11 @@ FETCHING = '<img src="http://localhost:1/picture.png" alt="">'
     ids=["wide", "hidden", "no-bar", "fetching", "scrolls", "table", "narrow"],
 )
 def test_what_is_planted_in_a_page_is_found(site: Path, tmp_path: Path, planted: str, wrong: str | None) -> None:
-    page = site / "planted.html"
+    page = site / f"planted-{tmp_path.name}.html"
     whole = (site / "drivers" / "index.html").read_text()
     assert whole.count("</article>") == 1
     page.write_text(whole.replace("</article>", f"{planted}</article>").replace('"../', '"/').replace('"..', '"/'))
-    answers: Sequence[Measured] = measured(site, ["/planted.html"], WIDTHS, tmp_path)
+    answers: Sequence[Measured] = measured(site, [f"/{page.name}"], WIDTHS, tmp_path)
     page.unlink()
     for answer in answers:
         assert any(text.startswith(wrong) for text in answer.wrong) if wrong else answer.wrong == (), answer
