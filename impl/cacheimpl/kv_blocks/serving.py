@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import index
 
 import torch
 from torch import Tensor
@@ -54,8 +55,12 @@ class Serving:
         """These requests (at least one, distinct rows) decode together, step after step."""
         if not requests:
             raise BurstError("at least one request has to run")
-        self._look_at_step(torch.tensor(requests, dtype=torch.int64, device=self._pool.tables.device), most)
-        return Running(self, requests, most)
+        try:
+            rows = [index(row) for row in requests]
+        except TypeError:
+            raise BurstError("requests must be rows: whole numbers") from None
+        self._look_at_step(torch.tensor(rows, dtype=torch.int64, device=self._pool.tables.device), most)
+        return Running(self, rows, most)
 
     def get_computed_blocks(self, requests: Tensor, tokens: Tensor) -> prefix.Hits:
         """The longest cached prefix of each request."""

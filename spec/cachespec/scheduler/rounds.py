@@ -18,7 +18,7 @@ from cachespec.scheduler.parts import give_up, reported, slots, take, without_bl
 from cachespec.scheduler.round_state import Fit, Prefix, Round, Search, Slots
 from cachespec.scheduler.rules import Table
 from cachespec.scheduler.state import LOADING, Line, Plan, Scheduled, State, Transfer
-from cachespec.scheduler.work import executed_by_workers, loaded
+from cachespec.scheduler.work import executed_by_workers, load_lost, loaded
 from cachespec.scheduler.worker import Chunk, blocks_of
 
 
@@ -252,7 +252,10 @@ def turned_down(rules: Table, config: Config, current: Round, request: Request, 
 
 
 def load(rules: Table, config: Config, current: Round, request: Request, prefix: Prefix) -> Round:
-    """SCH-14: the request waits with blocks for the KV that is loaded, and those behind it are considered."""
+    """SCH-14: the request waits with blocks for the KV that is loaded, and those behind it are considered.
+
+    KV-7: what was in its new blocks counts as lost from now on.
+    """
     if may_be_overwritten(current.state):
         return rules.passed_by(rules, config, current, request)
     present = prefix.covered + len(prefix.hits) * config.block_size
@@ -260,7 +263,8 @@ def load(rules: Table, config: Config, current: Round, request: Request, prefix:
     if not answer.yes:
         return denied(rules, config, current, request, BLOCKS)
     loading = current.state.transfers.set(request, Transfer(LOADING, prefix.start))
-    return current._replace(state=current.state._replace(kv=answer.kv, transfers=loading))
+    waiting = current.state._replace(kv=answer.kv, transfers=loading)
+    return current._replace(state=load_lost(config, waiting, request, present))
 
 
 # The plan -----------------------------------------------------------------------------------------------------------

@@ -80,6 +80,7 @@ NO_FACE = {
     "hash_request_tokens": "hashes whatever has a hash",
     "init_none_hash": "its test has what it refuses",
     "stale_segments": "takes nothing",
+    "Running": "`Serving.running` makes it of requests that it has looked at",
     "Capture": "repeats a step at its addresses, and can read nothing back to look at it",
     "CapturedDecode": "likewise",
     "CapturedRounds": "likewise",
@@ -87,11 +88,16 @@ NO_FACE = {
 }
 """What is public and has no rows, and why."""
 
+FOR_A_DEVICE = ("kernels",)
+"""Packages that need an extra: kernels take the tensors of an engine, and cannot look at what is on a device."""
+
 
 def offered() -> dict[str, Any]:
     """The classes and functions that packages of `cacheimpl` offer; records, numbers and exceptions are none."""
     found: dict[str, Any] = {}
     for info in pkgutil.iter_modules(cacheimpl.__path__):
+        if info.name in FOR_A_DEVICE:
+            continue
         package = import_module(f"cacheimpl.{info.name}")
         for name in getattr(package, "__all__", ()):
             one = getattr(package, name)

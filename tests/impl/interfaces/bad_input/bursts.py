@@ -69,6 +69,16 @@ def two(made: Any) -> dict[str, Any]:
     return {"requests": integers([0, 1])}
 
 
+ROWS_IN_PYTHON: Sort = {
+    "none": lambda good: [],
+    "one twice": lambda good: [0, 0],
+    "below 0": lambda good: [-1],
+    "beyond the last": lambda good: [REQUESTS + 7],
+    "a fraction": lambda good: [0.5],
+    "a text": lambda good: ["0"],
+    "nothing": lambda good: None,
+}
+
 SERVING = Face(
     Serving,
     serving,
@@ -110,6 +120,16 @@ SERVING = Face(
             {"requests": WHO, "most": count(1, optional=True)},
             says=SAYS,
         ),
+        "step": Call(
+            lambda made: {**two(made), "most": None},
+            {"requests": WHO, "most": count(1, optional=True)},
+            says=SAYS,
+        ),
+        "running": Call(
+            lambda made: {"requests": [0, 1], "most": None},
+            {"requests": ROWS_IN_PYTHON, "most": count(1, optional=True)},
+            says=SAYS,
+        ),
         "free_request": Call(two, {"requests": WHO}, says=SAYS),
         "withdraw": Call(two, {"requests": WHO}, says=SAYS),
         "evict_block": Call(
@@ -123,7 +143,10 @@ SERVING = Face(
             says=SAYS,
         ),
     },
-    {"reset_prefix_cache": "takes nothing"},
+    {
+        "reset_prefix_cache": "takes nothing",
+        "write_pending": "takes nothing",
+    },
 )
 
 
