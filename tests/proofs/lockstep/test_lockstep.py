@@ -101,9 +101,9 @@ def test_the_specification_agrees_with_itself(component: AnyComponent) -> None:
         for tag in scope.variants:
             variant = component.variants[tag]
             target = SpecificationTarget(component, variant)
-            found = lockstep(component, variant, scope.config, target, steps=150, seed=5)
+            found = lockstep(component, variant, scope.config, target, steps=75, seed=5)
             assert found.finding is None
-            assert found.tally.steps == 150
+            assert found.tally.steps == 75
             assert found.tally.observables == set(shown(component, variant, scope.config, variant.start(scope.config)))
 
 

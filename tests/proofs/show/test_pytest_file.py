@@ -67,7 +67,17 @@ def found_at_random(component: AnyComponent, tag: str) -> Iterator[Violation]:
                     break
 
 
-@pytest.mark.parametrize("component", SCOPED, ids=lambda component: component.name)
+TAKES_LONG = ("scheduler",)
+"""Components whose eras are tried nightly: half a minute"""
+
+
+def by_duration(component: AnyComponent) -> Any:
+    """The component as a parameter, nightly if it takes long."""
+    marks = [pytest.mark.nightly] if component.name in TAKES_LONG else []
+    return pytest.param(component, id=component.name, marks=marks)
+
+
+@pytest.mark.parametrize("component", map(by_duration, SCOPED))
 def test_violations_of_every_era_are_reproduced(component: AnyComponent) -> None:
     """The file fails for the era; for the normative variant, which holds the property, the same run passes."""
     tags = {tag for scope in scopes_of(component) for tag in scope.variants} - {NORMATIVE}
