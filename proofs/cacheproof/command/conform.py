@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from enum import Enum
 from functools import partial
 from pathlib import Path
@@ -16,7 +16,7 @@ from cacheproof.command.options import SeedOption
 from cacheproof.command.target import told_at_once
 from cacheproof.foundation import files
 from cacheproof.foundation.console import Report, announce, interruptible, progress
-from cacheproof.foundation.errors import InputError
+from cacheproof.foundation.errors import ExitStatus, InputError
 from cacheproof.foundation.junit import STATUSES, Case, JunitOption, file_to_write, write
 from cacheproof.lockstep.configurations import GENERATORS
 from cacheproof.lockstep.tally import Limit
@@ -24,7 +24,7 @@ from cacheproof.model.registry import component_named
 from cacheproof.model.store import save
 from cacheproof.present.show import against as pair
 from cacheproof.present.show.eras import case, record, rendered, status, worst
-from cacheproof.present.show.violations import case_of, searched_message, status_of
+from cacheproof.present.show.violations import case_of, explored_message, said_explored, searched_message, status_of
 from cacheproof.present.show.violations_table import found_in, rendered_searches
 from cacheproof.releases import nearest
 from cacheproof.releases.against.parts import parts_of
@@ -177,64 +177,78 @@ def command(
             raise InputError(f"{', '.join(given)}: for releases that are compared with eras, as vLLM's are")
         return of_observed(targets or [], component, steps=steps, seed=seed, install=install, junit=junit)
     releases = asked_for(table(), targets or [], component)
-    eras: list[Era] = []
-    undriven: list[nearest.Undriven] = []
-    results: list[EraResult] = []
-    searches: list[EraSearch] = []
-    to_search: list[Era] = []
+    run = EraRun()
     with progress() as line, interruptible() as stop:
+        eras: list[Era] = []
         for release in releases:
             there = add(release, told_at_once(line)) if install else needed(release)
             to_run, not_driven = nearest.lines_for(table(), release, component, partial(obstacle, there))
-            eras, undriven = eras + to_run, undriven + not_driven
+            eras += to_run
+            run.undriven += not_driven
         announce(f"seed {seed}")
         eras = with_readers(with_generators(eras) if randomly else eras, wanted=readers_apart)
-        explorations = explored(eras, Explore.NONE if randomly or readers_apart else explore, line)
+        run.explored = explored(eras, Explore.NONE if randomly or readers_apart else explore, line)
         for era in eras:
             trial = Trial.of(table(), era, steps=steps, seed=seed, progress=line)
             trial = trial.in_random_configurations() if randomly else trial.with_random_configurations()
-            trial = trial.repeating(explorations.get(era))
-            results.append(trial.perform(open_with_readers_apart if readers_apart else None))
+            trial = trial.repeating(run.explored.get(era))
+            run.results.append(trial.perform(open_with_readers_apart if readers_apart else None))
             if era.like is None:
-                save("conform", f"{era.component}.{era.variant}.{era.release.name}", record(results[-1]))
-            if results[-1].interrupted:
+                save("conform", f"{era.component}.{era.variant}.{era.release.name}", record(run.results[-1]))
+            if run.results[-1].interrupted:
                 raise KeyboardInterrupt
         limit = Limit(None if seconds is not None else violations, seconds)
-        to_search = searchable(results, component, releases) if violations else []
-        for era in to_search:
+        run.to_search = searchable(run.results, component, releases) if violations else []
+        for era in run.to_search:
             told = partial(_told, line, f"{era.component} of {era.release.name}")
-            searches.append(search(table(), era, limit=limit, seed=seed, progress=told, explored=explorations.get(era)))
-            searches[-1].hint = era in nearest.hints(results)
-            if searches[-1].interrupted:
+            run.searches.append(
+                search(table(), era, limit=limit, seed=seed, progress=told, explored=run.explored.get(era))
+            )
+            run.searches[-1].hint = era in nearest.hints(run.results)
+            if run.searches[-1].interrupted:
                 raise KeyboardInterrupt
-    found = found_in(searches)
+    found = found_in(run.searches)
     remember(found)
-    cases = [
-        *(case(result) for result in results),
-        *(case_of(done, new_falls_short=new_falls_short) for done in searches),
-    ]
-    write(junit, "conform", cases, interrupted=stop.happened)
-    not_searched = nearest.unsearched(results, undriven, to_search) if violations else []
+    of_searches = [case_of(done, new_falls_short=new_falls_short) for done in run.searches]
+    write(junit, "conform", [*map(case, run.results), *of_searches], interrupted=stop.happened)
+    explorations = [explored_message(era, made) for era, made in run.explored.items() if made is not None]
+    not_searched = nearest.unsearched(run.results, run.undriven, run.to_search) if violations else []
     data = {
         "seed": seed,
         "configurations": configurations.value,
-        "results": [record(result) for result in results],
+        "results": [record(result) for result in run.results],
         "not_driven": [
-            {"component": one.component, "target": one.release.name, "reason": one.reason} for one in undriven
+            {"component": one.component, "target": one.release.name, "reason": one.reason} for one in run.undriven
         ],
         "violations": found,
         "not_searched": not_searched,
-        "searched": [searched_message(done) for done in searches],
+        "explored": explorations,
+        "searched": [searched_message(done) for done in run.searches],
     }
     shown = [
-        *rendered(results, undriven),
-        *rendered_searches(searches, found, show or [], every=every),
+        *rendered(run.results, run.undriven),
+        *map(said_explored, explorations),
+        *rendered_searches(run.searches, found, show or [], every=every),
         *(f"not searched for broken properties: {one}" for one in not_searched),
     ]
-    of_searches = (status_of(done, new_falls_short=new_falls_short) for done in searches)
-    by_own_eras = status([result for result in results if result.era.like is None])
-    ended = worst([by_own_eras, nearest.status(results, undriven), *of_searches])
-    return Report(data, shown, ended, interrupted=stop.happened)
+    return Report(data, shown, run.status(new_falls_short=new_falls_short), interrupted=stop.happened)
+
+
+@dataclass
+class EraRun:
+    """What comparing releases with eras has given so far; an interrupted run reports it too."""
+
+    undriven: list[nearest.Undriven] = field(default_factory=list)
+    explored: dict[Era, Exploration | None] = field(default_factory=dict)
+    results: list[EraResult] = field(default_factory=list)
+    to_search: list[Era] = field(default_factory=list)
+    searches: list[EraSearch] = field(default_factory=list)
+
+    def status(self, *, new_falls_short: bool) -> ExitStatus:
+        """The worst of what the releases' own eras, their neighbours' and the searches give."""
+        by_own_eras = status([result for result in self.results if result.era.like is None])
+        by_searches = (status_of(done, new_falls_short=new_falls_short) for done in self.searches)
+        return worst([by_own_eras, nearest.status(self.results, self.undriven), *by_searches])
 
 
 class Two(NamedTuple):

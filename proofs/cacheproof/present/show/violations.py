@@ -21,8 +21,10 @@ from cacheproof.model.registry import component_named
 from cacheproof.model.trace import Trace
 from cacheproof.model.wire import config_to_message, operation_to_message, outcome_from_message, outcome_to_message
 from cacheproof.model.wording import answer_text, explaining, remarks, settings
+from cacheproof.releases.exploring import Exploration
 from cacheproof.releases.reach import ENGINE, REACHES, reach_of
 from cacheproof.releases.searching import SCHEDULER, EraSearch
+from cacheproof.targets.vllm.eras import Era
 from cachespec.kernel import Outcome
 
 NEVER_SERVED = "SCH-8"
@@ -110,6 +112,28 @@ def searched_message(done: EraSearch) -> Message:
         "interrupted": done.interrupted,
         "failure": done.failure,
     }
+
+
+def explored_message(era: Era, made: Exploration) -> Message:
+    """What was explored on an era before its release was run."""
+    return {
+        "component": era.component,
+        "variant": era.variant,
+        "configurations": made.configurations,
+        "whole": made.whole,
+        "exhausted": made.exhausted,
+        "states": made.states,
+        "kept": made.kept,
+    }
+
+
+def said_explored(message: Message) -> str:
+    """The same in one line."""
+    kept = ", in an earlier run" if message["kept"] else ""
+    return (
+        f"{message['component']} {message['variant']}: {message['configurations']:,} configurations explored{kept}, "
+        f"{message['whole']:,} to the end ({message['states']:,} states)"
+    )
 
 
 def is_new(message: Mapping[str, Any]) -> bool:

@@ -71,7 +71,7 @@ class Flow(Body):
             known = [meaning for meaning in meanings if meaning is not None]
             if all(_is_same(meaning, names[name]) for meaning in known):
                 continue
-            if all(is_read_at_run_time(meaning) for meaning in known):
+            if all(can_be_stored(meaning) for meaning in known):
                 for way, meaning in zip(passing, meanings, strict=True):
                     if meaning is not None:
                         names[name] = self.stored(way.lines, name, meaning)
@@ -122,7 +122,7 @@ class Flow(Body):
         return found
 
 
-def is_read_at_run_time(value: Val) -> bool:
+def can_be_stored(value: Val) -> bool:
     """Whether a variable can hold it."""
     return not is_const(value) or can_lift(const_of(value))
 

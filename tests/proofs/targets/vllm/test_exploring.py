@@ -15,6 +15,7 @@ from cacheproof.lockstep.tally import Limit
 from cacheproof.model.finding import Difference, Subject
 from cacheproof.model.registry import component_named
 from cacheproof.model.target import Target
+from cacheproof.present.show.violations import explored_message, said_explored
 from cacheproof.releases import exhausting, exploring
 from cacheproof.releases.conformance import Trial
 from cacheproof.releases.searching import search
@@ -64,6 +65,9 @@ def test_a_second_run_explores_nothing(few: list[object], monkeypatch: pytest.Mo
     told.clear()
     again = exploring.exploration(S3, told.append, STATES)
     assert (again.kept, told) == (True, [])
+    message = explored_message(S3, again)
+    assert (message["configurations"], message["states"], message["kept"]) == (len(few), first.states, True)
+    assert said_explored(message).startswith(f"scheduler S3: {len(few)} configurations explored, in an earlier run, ")
     assert [one for one in first.ways if one[1]] == list(again.ways)
     assert (again.broken, again.states, again.calls) == (first.broken, first.states, first.calls)
     other = Era("scheduler", "S3", Release("0.32.0"), lacks=S3.lacks, apart=S3.apart, like=S3.release)
@@ -90,9 +94,14 @@ def test_compiled_code_finds_what_is_far_away() -> None:
     assert run.broken_after(seen.rule) == len(seen.calls)
 
 
-def test_without_a_compiler_the_nearest_states_are_explored(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_compiler_only_the_nearest_states_are_explored(
+    few: list[object], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("cacheproof.search.native.compiler_of_this_machine", lambda: None)
-    assert not exhausting.can_exhaust(SCHEDULER, SCHEDULER.variants["S3"])
+    made = exploring.exploration(S3, None, STATES)
+    assert (made.exhausted, made.configurations) == (0, len(few))
+    assert made.ways
+    assert made.states <= STATES * len(few)
 
 
 def test_a_release_that_differs_behind_a_way_is_found_out(few: list[object]) -> None:
