@@ -20,6 +20,10 @@ STAMPS := $(ENVIRONMENT)/stamps
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 READY := $(STAMPS)/project
 
+# Python compiles a module when it is first imported, and keeps the result: hundreds of processes import the same modules.
+# pip would compile every module of torch, most of which are never imported.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
@@ -34,8 +38,8 @@ check: $(READY)  ## the main job: every scope that belongs in a few minutes, the
 	$(BIN)/cacheproof check --engine tensor
 	$(BIN)/cacheproof replay --shipped
 
-test: $(READY)  ## the tests, on every core
-	$(BIN)/python -m pytest --numprocesses auto
+test: $(READY)  ## the tests, on every core: one thread of torch for each
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto
 
 test-pythons:  ## the tests on each Python that the package declares, in .venv-3.11, .venv-3.12 and .venv-3.13
 	for version in $(PYTHONS); do \
@@ -173,10 +177,10 @@ $(STAMPS)/constraints.txt: constraints.txt | $(STAMPS)/made
 
 $(STAMPS)/torch: $(STAMPS)/torch-wanted $(STAMPS)/constraints.txt
 	@echo "installing $(TORCH_SPEC)"
-	@$(PIP) install $(TORCH_SPEC) --constraint $(STAMPS)/constraints.txt
+	@$(PIP) install --no-compile $(TORCH_SPEC) --constraint $(STAMPS)/constraints.txt
 	@touch $@
 
 $(READY): pyproject.toml $(STAMPS)/torch $(STAMPS)/constraints.txt
 	@echo "installing cacheproof with its extras"
-	@$(PIP) install --editable '.[development]' --constraint $(STAMPS)/constraints.txt
+	@$(PIP) install --no-compile --editable '.[development]' --constraint $(STAMPS)/constraints.txt
 	@touch $@
