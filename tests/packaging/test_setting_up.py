@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from cacheproof import command
 from cacheproof.command.frame import verbs
 
 ROOT = Path(__file__).parents[2]
@@ -70,18 +71,19 @@ def recipes() -> list[list[str]]:
 
 
 @pytest.mark.parametrize("call", recipes(), ids=" ".join)
-def test_make_calls_verbs_and_options_that_exist(call: list[str]) -> None:
+def test_make_calls_verbs_and_options_that_exist(
+    call: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     verb, *arguments = call
     assert verb in verbs()
     options = [argument.partition("=")[0] for argument in arguments if argument.startswith("--")]
-    ended = subprocess.run(
-        [sys.executable, "-m", "cacheproof", verb, "--help"],
-        env={**os.environ, "COLUMNS": "200"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert all(option in ended.stdout for option in options), f"{verb} lacks one of {options}"
+    monkeypatch.setenv("COLUMNS", "200")
+    with pytest.raises(SystemExit) as ended:
+        command.main([verb, "--help"])
+    assert ended.value.code == 0
+    shown = capsys.readouterr().out
+    assert "--help" in shown
+    assert all(option in shown for option in options), f"{verb} lacks one of {options}"
 
 
 def test_make_lists_each_of_its_targets() -> None:

@@ -63,18 +63,20 @@ def filled(
 
 
 def chosen(component: AnyComponent, variant: AnyVariant) -> tuple[list[Scope], list[Scope]]:
-    """The scopes that are covered whole, and some of the others.
+    """The scopes that are covered whole, and of the others the largest and those with a further operation."""
+    small = covered_whole(component, variant)
+    return small, _random_ones(
+        component, variant, [scope for scope in _fitting(component, variant) if scope not in small]
+    )
 
-    First come those that have most operations and eras that no other one had, and of these the smallest; of the others,
-    the largest, and those with an operation that these do not have. Scopes with a bounded depth are not covered
-    whole: they have more edges than were counted.
+
+def covered_whole(component: AnyComponent, variant: AnyVariant) -> list[Scope]:
+    """The scopes of which every edge is in a set.
+
+    First come those that have most operations and eras that no other one had, and of these the smallest. Scopes with a
+    bounded depth are not among them: they have more edges than were counted.
     """
-    fitting = [
-        scope
-        for scope in scopes_of(component)
-        if variant.tag in scope.variants and scope.plan.granularity is Granularity.CALL
-    ]
-    left = [scope for scope in fitting if scope.set == DEFAULT and scope.plan.depth is None]
+    left = [scope for scope in _fitting(component, variant) if scope.set == DEFAULT and scope.plan.depth is None]
     small: list[Scope] = []
     room, known = EDGES_OF_A_COMPONENT, set[str]()
     while left := [scope for scope in left if _edges(scope, variant) <= min(room, EDGES_OF_A_SCOPE)]:
@@ -83,7 +85,16 @@ def chosen(component: AnyComponent, variant: AnyVariant) -> tuple[list[Scope], l
         left.remove(best)
         room -= _edges(best, variant)
         known |= shown_by(component, variant, best)
-    return small, _random_ones(component, variant, [scope for scope in fitting if scope not in small])
+    return small
+
+
+def _fitting(component: AnyComponent, variant: AnyVariant) -> list[Scope]:
+    """The scopes of a variant that are explored call by call."""
+    return [
+        scope
+        for scope in scopes_of(component)
+        if variant.tag in scope.variants and scope.plan.granularity is Granularity.CALL
+    ]
 
 
 def _random_ones(component: AnyComponent, variant: AnyVariant, left: list[Scope]) -> list[Scope]:

@@ -15,7 +15,7 @@ from cacheproof.model.scope import Scope, scope_named, scopes_of
 from cacheproof.targets.specification import SpecificationTarget
 from cacheproof.vectors.deviating import deviations, initial_deviations
 from cacheproof.vectors.files import RELEASED, missing, read, write
-from cacheproof.vectors.filling import chosen, filled
+from cacheproof.vectors.filling import covered_whole, filled
 from cacheproof.vectors.graph import Edge, Walker, graph
 from cacheproof.vectors.paths import LONGEST, covering
 from cacheproof.vectors.vector import CallStep, RefusedStep, VectorSet, all_shown
@@ -47,7 +47,7 @@ def edges_in(walker: Walker, cases: tuple[tuple[object, ...], ...]) -> Counter[E
 def small_ones() -> list[tuple[AnyComponent, Scope]]:
     """Of each component the scope that was chosen last among those that are covered whole."""
     whole = [
-        [scope for scope in chosen(component, component.normative)[0] if of_scope(component, scope)]
+        [scope for scope in covered_whole(component, component.normative) if of_scope(component, scope)]
         for component in SCOPED
     ]
     return [(component, scopes[-1]) for component, scopes in zip(SCOPED, whole, strict=True)]
