@@ -31,7 +31,8 @@ def allocate_groups(
     """
     held, hit_blocks = pool.blocks.index_select(0, tables), hits.lengths
     end = hit_blocks * config.block_size + external + tokens
-    ask = asked(config, pool, tables, end, torch.zeros_like(end), held + hit_blocks, torch.ones_like(end).bool(), width)
+    planned = pool.scheduled.index_select(0, tables)
+    ask = asked(config, pool, tables, end, planned, held + hit_blocks, torch.ones_like(end).bool(), width)
     large = end[0] > config.limit
     present = (tables[0] == tables[1]) | (held.sum() > 0)
     stale = (hit_blocks[0] != hit_blocks[1]) | ~are_cached(config, pool, tables, hits).all()

@@ -35,8 +35,6 @@ OPEN: Mapping[str, str] = MappingProxyType({
     "cacheimpl.encoder_cache.growth": "makes the tables larger: a shape that changes is not followed",
     "cacheimpl.kv_blocks.admission:distance": BURST,
     "cacheimpl.kv_blocks.bounds": BURST,
-    "cacheimpl.kv_blocks.groups": NOT_BEGUN,
-    "cacheimpl.kv_blocks.operations:allocate_groups": NOT_BEGUN,
     "cacheimpl.kv_blocks.index": BURST,
     "cacheimpl.kv_blocks.prefix:slot_mapping": "positions of tokens in KV memory: the specification has no such answer",
     "cacheimpl.kv_blocks.state:configuration": "makes the parameters: states that are run on both sides check them",

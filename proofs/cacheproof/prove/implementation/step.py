@@ -6,13 +6,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from cacheproof.prove.implementation.actions import Turn, function_of, turns_of
 from cacheproof.prove.implementation.call import Duties
 from cacheproof.prove.implementation.cells import term
 from cacheproof.prove.implementation.correspondence import Correspondence, scalar
-from cacheproof.prove.implementation.graph import traced
+from cacheproof.prove.implementation.graph import Graph, traced
 from cacheproof.prove.implementation.tensors import CellTensor
+from cacheproof.tensor_models.model import TensorModel
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,18 +50,23 @@ class Step:
 def step_of(one: Correspondence, action: Any) -> Step:
     """The operation, or the burst, of the tensors, followed on cells."""
     model, config, before = one.model(), one.unknown(), one.state()
-    function, operands = function_of(model, action), one.operands_of(model, action)
-    examples = [*model.parameters, *model.initial, *(torch.tensor(0) for _ in operands)]
-    sizes = len(model.parameters), len(model.initial)
+    operands, duties = one.operands_of(model, action), Duties()
+    inputs: list[CellTensor] = [*one.parameters(config), *before, *map(scalar, operands)]
+    results = graph_of(model, action, len(operands)).run(inputs, duties)
+    turns = turns_of(*(tensor.cells for tensor in results[len(before) :]))
+    return Step(one, config, before, action, type(before)(*results[: len(before)]), turns, duties)
+
+
+def graph_of(model: TensorModel, action: Any, operands: int) -> Graph:
+    """The graph from parameters, state and operands to the next state and the answers, each tensor on its own."""
+    function = function_of(model, action)
+    parameters, form = tree_flatten(model.parameters)
+    examples = [*parameters, *model.initial, *(torch.tensor(0) for _ in range(operands))]
+    begin, end = len(parameters), len(parameters) + len(model.initial)
 
     def flat(*tensors: Any) -> list[Any]:
-        parameters = type(model.parameters)(*tensors[: sizes[0]])
-        state = type(model.initial)(*tensors[sizes[0] : sum(sizes)])
-        following, ended = function(parameters, state, *tensors[sum(sizes) :])
+        state = type(model.initial)(*tensors[begin:end])
+        following, ended = function(tree_unflatten(tensors[:begin], form), state, *tensors[end:])
         return [*following, *ended]
 
-    duties = Duties()
-    inputs: list[CellTensor] = [*one.parameters(config), *before, *map(scalar, operands)]
-    results = traced(flat, examples).run(inputs, duties)
-    turns = turns_of(*(tensor.cells for tensor in results[sizes[1] :]))
-    return Step(one, config, before, action, type(before)(*results[: sizes[1]]), turns, duties)
+    return traced(flat, examples)

@@ -10,7 +10,7 @@ from tests.planting import Change, planted
 
 from cacheimpl import recency, table
 from cacheimpl.encoder_cache import accounting, operations, state
-from cacheimpl.kv_blocks import decoding, execution, forgetting, prefix, releasing, slots
+from cacheimpl.kv_blocks import admission, decoding, execution, forgetting, groups, prefix, releasing, slots
 from cacheimpl.lru import operations as lru
 from cacheproof.prove.finding import Verdict
 from cacheproof.prove.implementation.prover import prove_place
@@ -29,6 +29,7 @@ class Bug(NamedTuple):
 
 
 LRU, ENCODER, KV = "lru", "encoder_cache", "kv_blocks"
+GROUPS = "equal/allocate_groups"
 BUGS = (
     Bug(decoding.decode, "up_to <= $least", "up_to < $least", KV, "equal/decode", 4),
     Bug(decoding.decode, "unwritten > config.block_size", "unwritten > 2 * config.block_size", KV, "equal/decode", 4),
@@ -41,6 +42,14 @@ BUGS = (
         "equal/burst_withdraw",
         4,
     ),
+    Bug(groups.allocate_groups, "pool.scheduled.index_select(0, tables)", "torch.zeros_like(end)", KV, GROUPS, 5),
+    Bug(groups.allocate_groups, "hit_blocks[0] != hit_blocks[1]", "hit_blocks[0] > hit_blocks[1]", KV, GROUPS, 5),
+    Bug(groups.allocate_groups, "ask.up_to[1] + idle.sum() <= $free", "ask.up_to[1] <= $free", KV, GROUPS, 5),
+    Bug(groups.allocate_groups, "tables[0] == tables[1]", "tables[0] > tables[1]", KV, GROUPS, 5),
+    Bug(groups.one_after_the_other, "lengths[0] + row", "row", KV, GROUPS, 5),
+    Bug(admission.are_cached, "(carried == contents) & $real", "$real", KV, GROUPS, 5),
+    Bug(admission.where_within, "is_within(hits) & turns[:, None]", "is_within(hits)", KV, GROUPS, 5),
+    Bug(admission.adopt, "hits.lengths * done", "hits.lengths", KV, GROUPS, 5),
     Bug(slots.with_slots, "pieces.rank + pool.head", "pieces.rank + pool.head + 1", KV, "equal/allocate_slots", 1),
     Bug(slots.with_slots, "wrapped(pool, pool.head + total)", "pool.head", KV, "form/allocate_slots", 1),
     Bug(slots.with_slots, "torch.where(there, behind, spare)", "behind", KV, "equal/allocate_slots", 2),

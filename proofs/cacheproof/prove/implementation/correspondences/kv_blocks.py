@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import fields
-from itertools import combinations
+from itertools import combinations, product
 from typing import Any, NamedTuple
 
 import torch
@@ -194,7 +194,7 @@ def invariant(config: Any, pool: Any) -> Iterator[Cell]:
         found, written = pool.carried.cells[block], pool.bytes.cells[block]
         yield from within((found, written), -1, contents - 1)
         yield cells.some((cells.less(found, 0), cells.equal(found, written)))
-    yield cells.equal(pool.references.cells[read.blocks], 0)
+    yield cells.at_most(0, pool.references.cells[read.blocks])
     yield from within((pool.carried.cells[read.blocks], pool.bytes.cells[read.blocks]), -1, contents)
     yield from within(pool.stamp.cells[:-1], 0, pool.clock.cells[0])
     for one, other in combinations(range(read.blocks), 2):
@@ -270,12 +270,24 @@ def operations(shape: Shape) -> Iterator[Operation]:
     yield calls.ResetPrefixCache()
 
 
+def in_two_groups(request: int, other: int, positions: int) -> Iterator[Operation]:
+    """Both tables with every number of hits; tokens to load and to compute are any integers."""
+    external, tokens = number("external"), number("tokens")
+    for counts in product(range(positions + 1), repeat=2):
+        hits = (tuple(number(f"hit[{group}, {turn}]") for turn in range(count)) for group, count in enumerate(counts))
+        yield calls.AllocateGroups(request, other, external, tokens, *hits)  # type: ignore[arg-type]  # unknown integers
+
+
 def operands(shape: Shape, operation: Any) -> list[Any]:
     """As `tensor_models` has them, with hits that may be any number."""
     match operation:
         case calls.AllocateSlots():
             padded = [*operation.hits, *[shape.blocks] * (shape.positions - len(operation.hits))]
             return [operation.request, operation.computed, operation.tokens, len(operation.hits), *padded]
+        case calls.AllocateGroups():
+            both = operation.hits, operation.other_hits
+            rows = (hit for hits in both for hit in (*hits, *[shape.blocks] * (shape.positions - len(hits))))
+            return [*(operation.request, operation.other, operation.external, operation.tokens), *map(len, both), *rows]
         case calls.CommonPrefix():
             return [operation.request, *(int(one in operation.running) for one in range(shape.requests))]
     return [getattr(operation, field.name) for field in fields(operation)]
@@ -297,18 +309,30 @@ def valid(config: Any, pool: Any, operation: Any) -> Iterator[Cell]:
     for content, value in enumerate(hashes):
         yield from within([value], 0, content)
         yield cells.equal(cells.select(hashes, value), value)
-    for call in operation.calls(pool) if type(operation) is Burst else (operation,):
-        if type(call) is calls.AllocateSlots:
+    together: tuple[Any, ...] = operation.calls(pool) if type(operation) is Burst else (operation,)
+    for call in together:
+        if type(call) in (calls.AllocateSlots, calls.AllocateGroups):
             yield from within(cells_of(call.hits), 0, config.blocks - 1)
+        if type(call) is calls.AllocateGroups:
+            yield from within(cells_of(call.other_hits), 0, config.blocks - 1)
+            yield cells.at_most(0, cell_of(call.external))
     if type(operation) is calls.GetComputedBlocks:
         yield cells.at_most(cell_of(operation.tokens), limit)
 
 
 def of(
-    shape: Shape, kinds: Collection[type[Operation]], *, orders: Iterable[tuple[int, ...]] = (), nightly: bool = False
+    shape: Shape,
+    kinds: Collection[type[Operation]],
+    *,
+    orders: Iterable[tuple[int, ...]] = (),
+    tables: Iterable[tuple[int, int]] = (),
+    nightly: bool = False,
 ) -> Correspondence:
-    """At this shape, these operations; and the bursts of requests in these orders."""
-    together = tuple(one for order in orders for one in bursts(order, shape.positions, shape.blocks))
+    """At this shape, these operations; the bursts of requests in these orders; and requests with these two tables."""
+    together: tuple[Operation | Burst, ...] = (
+        *(one for order in orders for one in bursts(order, shape.positions, shape.blocks)),
+        *(one for first, other in tables for one in in_two_groups(first, other, shape.positions)),
+    )
     chains = (tuple(range(shape.contents))[: shape.positions],) * shape.requests
     chains = ((*chains[0][:-1], shape.contents - 1), *chains[1:])
     return Correspondence(
@@ -347,4 +371,6 @@ CORRESPONDENCES = (
     of(Shape(2, 2, 2, 2), LONG, nightly=True),
     of(Shape(2, 2, 3, 3), (*SHORT, calls.FreeRequest), nightly=True),
     of(Shape(2, 2, 2, 2), (), orders=((0, 1),), nightly=True),
+    of(Shape(2, 2, 2, 2), (), tables=((0, 1), (0, 0))),
+    of(Shape(2, 2, 3, 2), (), tables=((0, 1), (1, 0), (0, 0)), nightly=True),
 )
