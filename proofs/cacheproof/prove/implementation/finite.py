@@ -56,7 +56,7 @@ def choose(condition: Cell, met: Any, unmet: Any) -> Any:
 
 def agree(one: Any, other: Any) -> Cell:
     """Whether two values are equal: integers, and records part by part."""
-    if type(one) in (FiniteMap, FiniteQueue, FiniteCopies):
+    if type(one) in (FiniteMap, FiniteUnits, FiniteQueue, FiniteCopies):
         return one.agrees(other)
     if is_record(one):
         if len(one) != len(other):
@@ -92,7 +92,7 @@ class FiniteMap:
         for one, same in meant:
             members[one] = cells.some((same, members[one]))
             values[one] = value if same is True else choose(same, value, values[one])
-        return FiniteMap(members, values)
+        return replace(self, members=members, values=values)
 
     def remove(self, key: Any) -> FiniteMap:
         members = dict(self.members)
@@ -133,6 +133,16 @@ class FiniteMap:
 
     def _meant(self, key: Any) -> Iterator[tuple[Key, Cell]]:
         return meant(self.members, key)
+
+
+class FiniteUnits(FiniteMap):
+    """Numbers of which one that is not there is read as 0: it makes no difference whether a 0 is there."""
+
+    __slots__ = ()
+
+    def agrees(self, other: FiniteMap) -> Cell:
+        """The same numbers of all keys."""
+        return cells.every(agree(self.get(key, 0), other.get(key, 0)) for key in self.members)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

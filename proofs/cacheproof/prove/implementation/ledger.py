@@ -46,7 +46,6 @@ OPEN: Mapping[str, str] = MappingProxyType({
     "cacheimpl.mirror.tensors.protocol": NOT_BEGUN,
     "cacheimpl.mirror.tensors.walk": NOT_BEGUN,
     "cacheimpl.object_store.serde": MEMORY,
-    "cacheimpl.ring.operations": NOT_BEGUN,
     "cacheimpl.scheduler.burst": BURST,
     "cacheimpl.scheduler.counts": NOT_BEGUN,
     "cacheimpl.scheduler.items": NOT_BEGUN,

@@ -83,7 +83,7 @@ CASES: dict[str, list[tuple[Function, list[Function]]]] = {
     "aten.remainder.Scalar": [(lambda a: a % 3, [ROW])],
     "aten.remainder.Tensor": [(lambda a, b: a % b, [ROW, numbers(4, low=1)])],
     "aten.__lshift__.Scalar": [(lambda a: a << 3, [ROW])],
-    "aten.pow.Scalar": [(lambda a: 2**a, [known(0, 3, 5)])],
+    "aten.pow.Scalar": [(lambda a: 2**a, [known(0, 3, 5)]), (lambda a: 3**a, [places(3, below=4)])],
     "aten.maximum.default": [(torch.maximum, [ROW, ROW])],
     "aten.minimum.default": [(torch.minimum, [ROW, ROW])],
     "aten.clamp.default": [(lambda a: a.clamp(min=0), [ROW]), (lambda a: a.clamp(2, 1), [ROW])],

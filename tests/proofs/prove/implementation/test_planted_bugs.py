@@ -12,9 +12,11 @@ from cacheimpl import recency, table
 from cacheimpl.encoder_cache import accounting, operations, state
 from cacheimpl.kv_blocks import admission, decoding, execution, forgetting, groups, prefix, releasing, slots
 from cacheimpl.lru import operations as lru
+from cacheimpl.ring import operations as ring
 from cacheproof.prove.finding import Verdict
 from cacheproof.prove.implementation.prover import prove_place
 from cacheproof.prove.session import CORRESPONDENCES
+from cacheproof.tensor_models import ring_environment
 
 
 class Bug(NamedTuple):
@@ -28,7 +30,7 @@ class Bug(NamedTuple):
     shape: int = 0
 
 
-LRU, ENCODER, KV = "lru", "encoder_cache", "kv_blocks"
+LRU, ENCODER, KV, RING = "lru", "encoder_cache", "kv_blocks", "ring"
 GROUPS = "equal/allocate_groups"
 BUGS = (
     Bug(decoding.decode, "up_to <= $least", "up_to < $least", KV, "equal/decode", 4),
@@ -147,6 +149,27 @@ BUGS = (
         1,
     ),
     Bug(accounting.end_pass, "torch.where(cache.resident, cache.sizes, 0)", "cache.sizes", ENCODER, "form/report", 1),
+    Bug(ring.reserve, "addresses + totals - ring.start <= $all", "totals <= $all", RING, "equal/allocate"),
+    Bug(ring.reserve, "live(ring).sum() + turns < $rows", "live(ring).sum() + turns <= $rows", RING, "equal/allocate"),
+    Bug(ring.with_chunks, "(ring.id_end + count) % config.modulus", "ring.id_end + count", RING, "equal/allocate"),
+    Bug(ring.addresses_of, "at + before + totals > $end", "at + before + totals >= $end", RING, "equal/allocate"),
+    Bug(
+        ring.with_chunks,
+        "torch.where(reserved.placed, reserved.ids % rows, rows)",
+        "reserved.ids % rows",
+        RING,
+        "equal/allocate",
+    ),
+    Bug(ring.by_age, "ring.id_start + $ages", "$ages", RING, "equal/free"),
+    Bug(ring.going, "freed_before < want", "freed_before <= want", RING, "equal/free"),
+    Bug(ring.going, "totals.cumsum(0) - totals", "totals.cumsum(0)", RING, "equal/free"),
+    Bug(ring.going, "live(ring) & may_go", "live(ring)", RING, "equal/clear"),
+    Bug(ring.without_oldest, "start >= config.capacity", "start > config.capacity", RING, "equal/free"),
+    Bug(ring.without_oldest, "ring.end - back", "ring.end", RING, "form/free"),
+    Bug(ring.without_oldest, "(oldest - ring.start) % config.capacity", "oldest - ring.start", RING, "equal/free"),
+    Bug(ring.clear, "torch.zeros_like(answered.length)", "answered.length", RING, "equal/clear"),
+    Bug(ring_environment.without_handle, "~out.any(2)", "out.any(2)", RING, "equal/revoke", 1),
+    Bug(ring_environment.restart, "segment.number + 1", "segment.number", RING, "equal/restart", 1),
     Bug(
         state.inputs_per_content,
         "torch.where(chosen, contents, count)",

@@ -144,10 +144,17 @@ def is_mask(cell: Cell) -> bool:
 
 
 def powered(call: Call, base: int, exponent: CellTensor) -> CellTensor:
-    """Of known exponents."""
-    if any(cells.is_term(cell) for cell in exponent.cells):
-        raise NotFollowedError(f"{call.target} of exponents that are not known is not followed")
-    return call.computed(base**cell for cell in exponent.cells)
+    """Of exponents whose power fits the type: from 0 on."""
+    if base < 2 and any(map(cells.is_term, exponent.cells)):
+        raise NotFollowedError(f"{call.target} of {base} and exponents that are not known is not followed")
+    powers = [1]
+    while base > 1 and powers[-1] * base <= torch.iinfo(call.dtype).max:
+        powers.append(powers[-1] * base)
+    made = []
+    for cell in exponent.cells:
+        call.duties.demand_inside(cells.every((cells.at_most(0, cell), cells.less(cell, len(powers)))))
+        made.append(cells.select(powers, cell) if cells.is_term(cell) else base**cell)
+    return call.computed(made)
 
 
 KINDS: dict[str, Kind] = {
