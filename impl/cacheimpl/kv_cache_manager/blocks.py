@@ -96,7 +96,16 @@ class FreeKVCacheBlockQueue:
         count = counts.whole(
             "the number of free blocks asked for", n, NoFreeBlocksError, least=0, most=self.num_free_blocks
         )
-        return [self.popleft() for _ in range(count)]
+        head, blocks = self.fake_free_list_head, list[KVCacheBlock]()
+        block: Any = head.next_free_block
+        for _ in range(count):
+            after = block.next_free_block
+            block.prev_free_block = block.next_free_block = block._queue = None  # noqa: SLF001  # the queue's mark
+            blocks.append(block)
+            block = after
+        head.next_free_block, block.prev_free_block = block, head
+        self.num_free_blocks -= count
+        return blocks
 
     def remove(self, block: KVCacheBlock) -> None:
         """Remove this block. Raises `FreeQueueError` if it is not queued."""
@@ -115,8 +124,14 @@ class FreeKVCacheBlockQueue:
 
     def append_n(self, blocks: Iterable[KVCacheBlock]) -> None:
         """Add blocks at the end, in this order."""
-        for block in self._all_new(blocks):
-            self.append(block)
+        new, tail = self._all_new(blocks), self.fake_free_list_tail
+        before: Any = tail.prev_free_block
+        for block in new:
+            before.next_free_block, block.prev_free_block = block, before
+            block._queue = self  # noqa: SLF001  # the queue's mark on the blocks that are in it
+            before = block
+        before.next_free_block, tail.prev_free_block = tail, before
+        self.num_free_blocks += len(new)
 
     def prepend(self, block: KVCacheBlock) -> None:
         """Add a block at the front. Raises `FreeQueueError` if it is queued already."""

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from cacheimpl.kv_cache_manager.allocation import allocate
 from cacheimpl.kv_cache_manager.blocks import KVCacheBlock
-from cacheimpl.kv_cache_manager.contents import Chains, HashFunction, check_request
+from cacheimpl.kv_cache_manager.contents import Chains, Contents, HashFunction, Link, check_request
 from cacheimpl.kv_cache_manager.errors import (
     InvalidCountError,
     InvalidSettingError,
@@ -19,7 +19,7 @@ from cacheimpl.kv_cache_manager.errors import (
     StaleBlocksError,
 )
 from cacheimpl.kv_cache_manager.events import MAPS, Form
-from cacheimpl.kv_cache_manager.ordinary import FullTables
+from cacheimpl.kv_cache_manager.ordinary import FullTables, TokenTables
 from cacheimpl.kv_cache_manager.pool import BlockPool
 from cacheimpl.kv_cache_manager.progress import executed_of
 from cacheimpl.kv_cache_manager.reach import FULL, Kind, Reach
@@ -71,7 +71,12 @@ class Layout(NamedTuple):
     """Tokens of a request that are scheduled and not executed, at most; None: not known."""
 
 
-TABLES: Mapping[Kind, type[Tables]] = {Kind.FULL: FullTables, Kind.CROSS: CrossTables}
+TABLES: Mapping[Kind, type[Tables]] = {
+    Kind.FULL: FullTables,
+    Kind.WINDOW: TokenTables,
+    Kind.CHUNK: TokenTables,
+    Kind.CROSS: CrossTables,
+}
 """The tables of a kind of layers, if they are of a class of their own."""
 
 
@@ -115,6 +120,7 @@ class CommonCalls:
             hash_block_size=layout.hash_block_size,
         )
         self._alignment = layout.alignment
+        contents = {size: Contents() for size in layout.block_sizes}
         self._groups = [
             TABLES.get(reach.kind, Tables)(
                 self._pool,
@@ -124,6 +130,7 @@ class CommonCalls:
                     number if groups > 1 else None,
                     layout.hash_block_size,
                     compared=rules.verified or rules.whole_prefixes,
+                    contents=contents[size],
                 ),
                 self.max_model_len,
                 caching=enable_caching,
@@ -213,10 +220,11 @@ class CommonCalls:
 
     # For both shapes ------------------------------------------------------------------------------------------------
 
-    def _found(self, request: ComputedRequest, limit: int | None = None) -> tuple[list[list[KVCacheBlock]], int]:
+    def _found(self, request: ComputedRequest, limit: int | None = None) -> tuple[list[list[KVCacheBlock]], int, int]:
         """The longest prefix that is cached in all groups of layers, and its tokens (LG-12).
 
-        It leaves out the last token of the request, and has at most `limit` tokens.
+        The third value is the end of the prefix that all groups of full attention have. Both prefixes leave out the
+        last token of the request, and have at most `limit` tokens.
         """
         check_request(request)
         tokens = len(request.all_token_ids)
@@ -224,37 +232,55 @@ class CommonCalls:
         most = most if limit is None else min(most, limit)
         if len(self._groups) == 1 and self._tables.reach.kind is Kind.FULL:
             hits = self._tables.found(request, most)
-            return [hits], len(hits) * self._tables.block_size
+            tokens = len(hits) * self._tables.block_size
+            return [hits], tokens, tokens
         return self._found_in_all(request, most)
 
-    def _boundary(self, request: ComputedRequest, tokens: int) -> int:
+    def _boundary(self, request: ComputedRequest, tokens: int, longest: int | None) -> int:
         """The end of a longer prefix that groups of full attention have; 0 if there is none.
 
-        A scheduler ends a step there, so that the state or the window behind it is registered, too.
+        A scheduler ends a step there, so that the state or the window behind it is registered, too. `longest`: that
+        prefix, if the look-up was not limited.
         """
-        if len(self._groups) == 1:
-            return 0
         full = [group for group in self._groups if group.reach.kind is Kind.FULL]
         if len(full) == len(self._groups):
             return 0
-        most = max(0, len(request.all_token_ids) - 1)
-        ends = [len(group.found(request, most)) * group.block_size for group in full]
-        longest = min(ends, default=0) // self._alignment * self._alignment
-        return longest if longest > tokens else 0
+        if longest is None or any(group.drops_last for group in full):
+            most = max(0, len(request.all_token_ids) - 1)
+            ends = [len(group.found(request, most)) * group.block_size for group in full]
+            longest = min(ends, default=0) // self._alignment * self._alignment
+        return longest if full and longest > tokens else 0
 
-    def _found_in_all(self, request: ComputedRequest, most: int) -> tuple[list[list[KVCacheBlock]], int]:
+    def _found_in_all(self, request: ComputedRequest, most: int) -> tuple[list[list[KVCacheBlock]], int, int]:
         """Full attention says how long a prefix can be; the others are asked for each length, the longest first."""
         proofs = [most + (group.block_size if group.drops_last else 0) for group in self._groups]
-        links = [group.links_of(request, proof) for group, proof in zip(self._groups, proofs, strict=True)]
         for group, proof in zip(self._groups, proofs, strict=True):
-            if group.reach.kind is Kind.FULL:
+            if most >= self._alignment and group.reach.kind is Kind.FULL:
                 most = min(most, len(group.found(request, proof)) * group.block_size)
-        for tokens in range(most // self._alignment * self._alignment, 0, -self._alignment):
+        longest = most // self._alignment * self._alignment
+        if not longest:
+            return [[] for _ in self._groups], 0, 0
+        links = [
+            self._links(group, request, min(proof, most + group.block_size))
+            for group, proof in zip(self._groups, proofs, strict=True)
+        ]
+        for tokens in range(longest, 0, -self._alignment):
             hits = [group.hits_of(its, tokens) for group, its in zip(self._groups, links, strict=True)]
             whole = [its for its in hits if its is not None]
             if len(whole) == len(hits):
-                return whole, tokens
-        return [[] for _ in self._groups], 0
+                return whole, tokens, longest
+        return [[] for _ in self._groups], 0, longest
+
+    def _links(self, group: Tables, request: ComputedRequest, tokens: int) -> list[Link]:
+        """The contents of the request's full blocks: those that full attention has just looked up, if they do."""
+        count = group.chains.full_blocks(request, tokens)
+        for other in self._groups:
+            _, pieces, links = other.looked_up
+            if other.reach.kind is Kind.FULL and other.block_size == group.block_size and len(links) >= count:
+                if other is not group:
+                    group.looked_up = request, pieces, group.chains.alike(links[:count])
+                return group.looked_up[2]
+        return group.links_of(request, tokens)
 
     def _allocated(
         self, request: ComputedRequest, demand: Demand, hits: Sequence[Sequence[Any]], *, registers: bool = True

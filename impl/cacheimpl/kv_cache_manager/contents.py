@@ -260,13 +260,15 @@ class Chains:
         hash_size: int | None = None,
         *,
         compared: bool = True,
+        contents: Contents | None = None,
     ) -> None:
         self.block_size = block_size
         self.scale = block_size // (hash_size or block_size)
         """Hashes that a request brings for each block; the last one stands for the block."""
         self.group = group
         """None where there is one group only."""
-        self.contents = Contents()
+        self.contents = Contents() if contents is None else contents
+        """Groups with blocks of one size share them: a key says of which group a block is."""
         self._of: Callable[[Content | None, Piece, Hashable], Content] = self.contents.of if compared else Content
         """Where contents are not compared, because rules trust hashes, equal ones need not be one object."""
         self._hash = hash_function
@@ -305,6 +307,11 @@ class Chains:
         links = list(known[:blocks])
         links.extend(self.links(request, self.pieces_of(request, 0, blocks), links, blocks))
         return links
+
+    def alike(self, links: Sequence[Link]) -> list[Link]:
+        """The links of the same blocks in this group; `links` are those of a group with the same contents."""
+        group = self.group
+        return [Link(content, key_of(block_hash, group), block_hash, group or 0) for content, _, block_hash, _ in links]
 
     def links(
         self,

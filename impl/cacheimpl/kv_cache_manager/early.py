@@ -68,7 +68,7 @@ class EarlyCalls(CommonCalls):
         check_request(request)
         if not self.enable_caching:
             return [], 0
-        (hits,), _ = self._found(request)
+        (hits,), _, _ = self._found(request)
         self._stats.record(len(request.all_token_ids) // self.block_size, len(hits))
         self._tell_hashes(request)
         return hits, len(hits) * self.block_size

@@ -153,7 +153,11 @@ class Execution(Finding):
             return
         for holding in self.holdings.values() if self.rules.whole_prefixes else ():
             self.name_all(holding)
-            alike = (position for position, link in enumerate(holding.links) if link.content is block.content)
+            alike = (
+                position
+                for position, link in enumerate(holding.links)
+                if link.content is block.content and link.key == block.block_hash
+            )
             for other in holding.blocks[next(alike, len(holding.blocks)) + 1 :]:
                 self.pool.forget(other)
         self.pool.forget(block)

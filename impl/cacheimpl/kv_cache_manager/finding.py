@@ -13,7 +13,7 @@ from cacheimpl.kv_cache_manager.errors import (
     UnknownRequestError,
 )
 from cacheimpl.kv_cache_manager.pool import BlockPool
-from cacheimpl.kv_cache_manager.reach import FULL, Reach
+from cacheimpl.kv_cache_manager.reach import FULL, NEVER, Reach
 from cacheimpl.kv_cache_manager.rules import Rules
 from cacheimpl.kv_cache_manager.sizes import blocks_for
 from cacheimpl.request import ComputedRequest
@@ -32,6 +32,10 @@ class Holding:
     """Its tokens before this one are written."""
     scheduled: int = 0
     """It has slots for its tokens before this one."""
+    given_back: int = 0
+    """So many of its blocks, from the first, went back: null blocks are in their places."""
+    due: int = NEVER
+    """With fewer tokens than this no block more goes back."""
     loads: bool = False
     """Its tokens are being loaded: its own count is no word on what is written."""
     known: list[Piece] = field(default_factory=list)

@@ -18,7 +18,7 @@ from cacheimpl.kv_cache_manager.event_arrays import ARRAYS
 from cacheimpl.kv_cache_manager.events import MAPS, Form, KVCacheEvent
 from cacheimpl.kv_cache_manager.kinds import kind_of, window_of
 from cacheimpl.kv_cache_manager.layouts import layout_of
-from cacheimpl.kv_cache_manager.ordinary import FullTables
+from cacheimpl.kv_cache_manager.ordinary import FullTables, TokenTables, go_on
 from cacheimpl.kv_cache_manager.pool import BlockPool
 from cacheimpl.kv_cache_manager.progress import executed_of, tokens_of
 from cacheimpl.kv_cache_manager.protocols import KVCacheConfig
@@ -85,6 +85,8 @@ class LaterCalls(SchedulerCalls):
         self.watermark_blocks = int(watermark * self.num_gpu_blocks)
         self._tells_boundary = scheduler_block_size is not None
         self._full = self._tables if len(self._groups) == 1 and isinstance(self._tables, FullTables) else None
+        by_token = [group for group in self._groups if isinstance(group, TokenTables)]
+        self._by_token = by_token if len(by_token) == len(self._groups) else []
         specs = [group.kv_cache_spec for group in kv_cache_config.kv_cache_groups]
         zeroing = bool(getattr(kv_cache_config, "needs_kv_cache_zeroing", False))
         retention = getattr(kv_cache_config, "prefix_cache_retention_interval", None)
@@ -116,11 +118,13 @@ class LaterCalls(SchedulerCalls):
             max_cache_hit_length = at_least("max_cache_hit_length", max_cache_hit_length, 0)
         if not self.enable_caching or skips(request):
             return (self.empty_kv_cache_blocks, 0, 0) if self._tells_boundary else (self.create_empty_block_list(), 0)
-        hits, tokens = self._found(request, max_cache_hit_length)
+        hits, tokens, longest = self._found(request, max_cache_hit_length)
         if not self._tells_boundary:  # from 0.33 on the scheduler counts, by `record_prefix_cache_stats`
             self._stats.record(len(request.all_token_ids), tokens)
         blocks = KVCacheBlocks(tuple(hits))
-        return (blocks, tokens, self._boundary(request, tokens)) if self._tells_boundary else (blocks, tokens)
+        if not self._tells_boundary:
+            return blocks, tokens
+        return blocks, tokens, self._boundary(request, tokens, longest if max_cache_hit_length is None else None)
 
     def get_computed_blocks_for_connector(
         self, request: ComputedRequest, max_cache_hit_length: int | None = None
@@ -152,7 +156,7 @@ class LaterCalls(SchedulerCalls):
         `allocate_slots`.
         """
         if (
-            self._full is not None
+            self._by_token
             and type(num_new_tokens) is type(num_lookahead_tokens) is type(num_new_computed_tokens) is int
             and type(num_external_computed_tokens) is type(num_encoder_tokens) is type(reserved_blocks) is int
             and num_external_computed_tokens == num_encoder_tokens == 0 <= min(num_lookahead_tokens, reserved_blocks)
@@ -164,8 +168,17 @@ class LaterCalls(SchedulerCalls):
                     num_new_computed_tokens == reserved_blocks == self.watermark_blocks == 0
                     and not full_sequence_must_fit
                 ):
-                    taken = self._full.go_on(request, num_new_tokens, num_lookahead_tokens)
-            elif type(new_computed_blocks) is KVCacheBlocks and len(new_computed_blocks.blocks) == 1:
+                    if self._full is None:
+                        given = go_on(self._by_token, request, num_new_tokens, num_lookahead_tokens)
+                        if given is not None:
+                            return KVCacheBlocks(tuple(given)) if any(given) else self.empty_kv_cache_blocks
+                    else:
+                        taken = self._full.go_on(request, num_new_tokens, num_lookahead_tokens)
+            elif (
+                self._full is not None
+                and type(new_computed_blocks) is KVCacheBlocks
+                and len(new_computed_blocks.blocks) == 1
+            ):
                 hits = new_computed_blocks.blocks[0]
                 if len(hits) * self.block_size == num_new_computed_tokens:
                     watermark = (

@@ -118,7 +118,7 @@ class BlockPool:
         del copies[block.block_id]
         if not copies:
             del self.cached_block_hash_to_block[key]
-        block.reset_hash()
+        block._block_hash = block.content = None  # noqa: SLF001  # as `reset_hash`, without a call
 
     # References -----------------------------------------------------------------------------------------------------
 
@@ -130,18 +130,23 @@ class BlockPool:
             block.ref_cnt += 1
 
     def take(self) -> KVCacheBlock:
-        """Take the next free block. If it is registered, it is evicted."""
-        block = self.free_block_queue.popleft()
-        key = block._block_hash  # noqa: SLF001  # as `block_hash`, without a call
-        if key is not None:
-            self._forget(block, key)
-        block.ref_cnt += 1
-        return block
+        """Take the next free block. If it is registered, it is evicted. Raises `NoFreeBlocksError`."""
+        return self._take_all(1)[0]
+
+    def _take_all(self, count: int) -> list[KVCacheBlock]:
+        """Take the next `count` free blocks, as `take` does."""
+        blocks = self.free_block_queue.popleft_n(count)
+        for block in blocks:
+            key = block._block_hash  # noqa: SLF001  # as `block_hash`, without a call
+            if key is not None:
+                self._forget(block, key)
+            block.ref_cnt += 1
+        return blocks
 
     def get_new_blocks(self, num_blocks: int) -> list[KVCacheBlock]:
         """Take the next free blocks, each with one reference. Raises `NoFreeBlocksError` if there are fewer."""
         count = counts.whole("num_blocks", num_blocks, NoFreeBlocksError, least=0, most=self.get_num_free_blocks())
-        return [self.take() for _ in range(count)]
+        return self._take_all(count)
 
     def let_go(self, block: KVCacheBlock) -> None:
         """Remove a reference; a block without references becomes free (KV-11)."""
@@ -175,8 +180,9 @@ class BlockPool:
                 if block.block_hash is None:
                     self._let_go(block)
             blocks = [block for block in blocks if block.block_hash is not None]
-        for block in reversed(blocks):
-            self._let_go(block)
+        for block in blocks:
+            block.ref_cnt -= 1
+        self.free_block_queue.append_n([block for block in reversed(blocks) if block.ref_cnt == 0])
 
     def free_blocks(self, ordered_blocks: Iterable[Any]) -> None:
         """Remove the references of blocks that `pop_blocks_for_free` has given, in reverse order."""

@@ -5,6 +5,7 @@ The rules are those of the specification's groups of layers (`layer_groups`, LG-
 
 from __future__ import annotations
 
+import sys
 from enum import Enum
 from typing import NamedTuple
 
@@ -29,6 +30,10 @@ class Kind(Enum):
         return self not in (Kind.STATE, Kind.CROSS)
 
 
+NEVER = sys.maxsize
+"""More tokens than any request has."""
+
+
 class Reach(NamedTuple):
     """A kind of layers, and how far they read."""
 
@@ -46,6 +51,15 @@ class Reach(NamedTuple):
         elif self.kind is Kind.STATE:
             skipped = tokens - 1
         return max(0, skipped) // block_size
+
+    def unread_from(self, position: int, block_size: int) -> int:
+        """The least number of tokens behind which the block at this position is not read; `NEVER` if it always is."""
+        end = (position + 1) * block_size
+        if self.kind is Kind.WINDOW:
+            return end + self.span - 1
+        if self.kind is Kind.CHUNK:
+            return -(-end // self.span) * self.span
+        return end + 1 if self.kind is Kind.STATE else NEVER
 
     def most_blocks(self, in_flight: int, longest: int, block_size: int) -> int | None:
         """The most blocks that a request holds at once with these tokens in flight. None if it keeps them all."""

@@ -118,7 +118,8 @@ class Tables(Execution):
         table = self.req_to_blocks[request.request_id]
         if self.reach.kind is Kind.STATE:
             table.extend(self.nulls(length - 1 - len(table)))
-        fresh = [self.pool.take() for _ in range(length - len(table))]
+        missing = length - len(table)
+        fresh = self.pool._take_all(missing) if missing > 0 else []  # noqa: SLF001  # a table's own
         table.extend(fresh)
         if self.records_new_block_ids:
             self.new_block_ids.extend(block.block_id for block in fresh)
@@ -138,12 +139,16 @@ class Tables(Execution):
 
     def forget_before(self, holding: Holding, tokens: int) -> None:
         """The blocks that the token behind these does not read go back."""
+        if tokens < holding.due:
+            return
         first = min(self.reach.first_needed(tokens, self.block_size), len(holding.blocks))
-        for position in reversed(range(first)):
+        for position in reversed(range(holding.given_back, first)):
             block = holding.blocks[position]
             if not block.is_null:
                 (holding.blocks[position],) = self.nulls(1)
                 self.pool.let_go(block)
+        holding.given_back = max(holding.given_back, first)
+        holding.due = self.reach.unread_from(holding.given_back, self.block_size)
 
     def _known(
         self, request: ComputedRequest, holding: Holding | None, computed: int, tokens: int
@@ -194,7 +199,8 @@ class Tables(Execution):
         first = self.reach.first_needed(len(hits) * self.block_size, self.block_size)
         there = enumerate(zip(hits, links, strict=False))
         return len(hits) <= len(links) and all(
-            block.content is link.content or (block.is_null and position < first) for position, (block, link) in there
+            (block.content is link.content and block.block_hash == link.key) or (block.is_null and position < first)
+            for position, (block, link) in there
         )
 
     def _whole(self, request: ComputedRequest, owned: int) -> int:
@@ -208,7 +214,8 @@ class Tables(Execution):
         """The hits become the beginning of a new table (KV-1)."""
         self.pool.touch(block for block in plan.beginning if not block.is_null)
         blocks = self.req_to_blocks[request.request_id] = list(plan.beginning)
-        holding = Holding(request, blocks, registered=len(blocks), computed=plan.found, scheduled=plan.found)
+        due = self.reach.unread_from(0, self.block_size)
+        holding = Holding(request, blocks, len(blocks), computed=plan.found, scheduled=plan.found, due=due)
         self.holdings[request.request_id] = holding
         return holding
 

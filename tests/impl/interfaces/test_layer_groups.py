@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import count, product
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,8 +12,9 @@ from tests.impl.interfaces.kv_requests import later_request
 from tests.impl.interfaces.lockstep import differs, findings
 from tests.planting import Change, planted
 
-from cacheimpl.kv_cache_manager import KVCacheManagerError, LaterKVCacheManager
-from cacheimpl.kv_cache_manager.reach import Reach
+from cacheimpl.kv_cache_manager import KVCacheBlocks, KVCacheManagerError, LaterKVCacheManager
+from cacheimpl.kv_cache_manager.errors import StaleBlocksError
+from cacheimpl.kv_cache_manager.reach import NEVER, Kind, Reach
 from cacheimpl.kv_cache_manager.tables import Tables
 from cacheproof.foundation.errors import InputError
 from cacheproof.model.scope import Scope
@@ -91,6 +93,43 @@ def test_the_end_of_a_longer_prefix_is_told() -> None:
     assert manager.get_computed_blocks(third)[1:] == (4, 0)
 
 
+def test_a_hit_of_one_group_is_none_of_another() -> None:
+    """Both groups have blocks of the same tokens: each takes its own only (#44409), and forgets its own only."""
+    groups = [
+        SimpleNamespace(kv_cache_spec=type(name, (SimpleNamespace,), {})(block_size=2, **more))
+        for name, more in (("FullAttentionSpec", {}), ("SlidingWindowSpec", {"sliding_window": 8}))
+    ]
+    config = SimpleNamespace(num_blocks=12, kv_cache_groups=groups)
+    manager = LaterKVCacheManager(config, 64, scheduler_block_size=2, hash_block_size=2)
+    first: Any = later_request("0", [1, 2, 3, 4, 5])
+    manager.allocate_slots(first, 5)
+    manager.cache_blocks(first, 5)
+    second: Any = later_request("1", [1, 2, 3, 4, 6])
+    found, tokens, _ = manager.get_computed_blocks(second)
+    assert (found.get_block_ids(), tokens) == (([1, 2], [4, 5]), 4)
+    with pytest.raises(StaleBlocksError):
+        manager.allocate_slots(second, 1, tokens, KVCacheBlocks((found.blocks[1], found.blocks[0])))
+    manager.evict_blocks([1])
+    keys = [manager.block_pool.blocks[number].block_hash is None for number in (1, 2, 4, 5)]
+    assert keys == [True, True, False, False]
+
+
+def test_the_number_of_tokens_with_which_a_block_goes_back() -> None:
+    """`unread_from` is the least number of tokens behind which `first_needed` is beyond the block."""
+    kinds = [
+        Reach(Kind.WINDOW, 5),
+        Reach(Kind.WINDOW, 8),
+        Reach(Kind.CHUNK, 4),
+        Reach(Kind.CHUNK, 12),
+        Reach(Kind.STATE),
+    ]
+    for reach in kinds:
+        for size, position in product((1, 4), range(5)):
+            least = next(tokens for tokens in count(1) if reach.first_needed(tokens, size) > position)
+            assert reach.unread_from(position, size) == least, (reach, size, position)
+    assert {Reach(kind).unread_from(0, 4) for kind in (Kind.FULL, Kind.CROSS)} == {NEVER}
+
+
 # Planted bugs -------------------------------------------------------------------------------------------------------
 
 
@@ -104,6 +143,10 @@ BUGS: dict[str, tuple[str, Change]] = {
         Change(Reach.first_needed, "tokens // self.span * self.span", "(tokens + 1) // self.span * self.span"),
     ),
     "a window that keeps its blocks": ("window", Change(Tables.forget_before, "not block.is_null", "False")),
+    "a request that goes on keeps a block too long": (
+        "window",
+        Change(Reach.unread_from, "end + self.span - 1", "end + self.span"),
+    ),
     "a step in flight loses its window": ("ahead", Change(Tables.give_back, "holding.computed", "demand.computed")),
     "a block for each position of a state": ("states", Change(Tables._needed, "min(1, missing)", "missing")),
     "loaded blocks that are not counted": ("loaded", Change(Tables.plan, "max(owned, loaded)", "max(owned, length)")),

@@ -23,7 +23,8 @@ def main(driver: str, source: str, impl: str) -> int:
     answers, sys.stdout = sys.stdout, sys.stderr
     sys.path[:0] = [FOLDER, driver, impl]
     importlib.import_module("driver.stand_ins").install(Path(source))
-    works = {**importlib.import_module("works").WORKS, **importlib.import_module("in_place").WORKS}
+    modules = ("works", "in_place", "grouped")
+    works = {name: work for module in modules for name, work in importlib.import_module(module).WORKS.items()}
     work: Any = None
     for line in sys.stdin:
         message = json.loads(line)

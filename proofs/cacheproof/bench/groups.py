@@ -1,0 +1,79 @@
+"""Groups of layers: full attention and a sliding window in one pool, beside full attention alone.
+
+`decode` is a step of one token for every running request, `admit` a new prompt that evicts, `hit` a cached prompt. One
+request is served at a time. A release serves two groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from cacheproof.bench.measure import Benchmark, Contender, Goal, Released
+
+TURNS = 24
+ONE, TWO = "one group", "two groups"
+GOAL = Goal((TWO,), times_the_release=1, times_the_yardstick=0.5)
+"""At most twice the time of one group, and at most the time of a release with two."""
+
+
+def decode_sizes(*, small: bool) -> dict[str, int]:
+    """256 requests whose contexts are longer than the window."""
+    running = 16 if small else 256
+    return {"running": running, "block_size": 16, "prompt": 256, "window": 128, "steps": 16, "turns": TURNS}
+
+
+def cycle_sizes(*, hit: int, small: bool) -> dict[str, int]:
+    """A pool with room for two prompts in each group, so that of four none is left when its turn comes again."""
+    tokens = 512 if small else 8192
+    sizes = {"tokens": tokens, "block_size": 16, "blocks": tokens // 8}
+    return {**sizes, "window": tokens // 8, "hit": hit, "times": 4}
+
+
+def decode() -> Benchmark:
+    """A step."""
+
+    def contenders(*, small: bool) -> Mapping[str, Contender]:
+        from cacheproof.bench.tensor.grouped import ManagerDecode  # noqa: PLC0415  # torch is an extra
+
+        sizes = decode_sizes(small=small)
+        return {ONE: ManagerDecode(**sizes, groups=1), TWO: ManagerDecode(**sizes, groups=2)}
+
+    return Benchmark(
+        name="groups-decode",
+        about="slots for one token of every running request, one request at a time",
+        unit="steps",
+        size="256 running requests, a window of 128 tokens",
+        contenders=contenders,
+        goal=GOAL,
+        released=lambda small: Released("grouped_decode", {**decode_sizes(small=small), "groups": 2}),
+        timed=True,
+        most_repeats=TURNS,
+    )
+
+
+def cycle(name: str, about: str, *, hit: int) -> Benchmark:
+    """A prompt."""
+
+    def contenders(*, small: bool) -> Mapping[str, Contender]:
+        from cacheproof.bench.tensor.grouped import ManagerCycle  # noqa: PLC0415  # torch is an extra
+
+        sizes = cycle_sizes(hit=hit, small=small)
+        return {ONE: ManagerCycle(**sizes, groups=1), TWO: ManagerCycle(**sizes, groups=2)}
+
+    return Benchmark(
+        name=f"groups-{name}",
+        about=about,
+        unit="prompts",
+        size="8,192 tokens, a window of 1,024",
+        contenders=contenders,
+        goal=GOAL,
+        released=lambda small: Released("grouped_cycle", {**cycle_sizes(hit=hit, small=small), "groups": 2}),
+        timed=True,
+    )
+
+
+BENCHMARKS = (
+    decode(),
+    cycle("admit", "a new prompt: look up, slots, free", hit=0),
+    cycle("hit", "a cached prompt: look up, slots, free", hit=1),
+)

@@ -1,0 +1,94 @@
+"""Work of a release's manager over groups of layers: full attention, and with two groups a sliding window beside it.
+
+Both groups take blocks of one pool. The calls are those of a scheduler, with requests that are made before.
+"""
+
+from __future__ import annotations
+
+import importlib
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+works: Any = importlib.import_module("works")
+
+
+class Pool:
+    """The release's manager with so many groups, and its hashing of prompts."""
+
+    def __init__(self, blocks: int, block_size: int, limit: int, groups: int, window: int) -> None:
+        self.hashed = works.Pool(0, block_size, limit).hashed
+        kv_managers = works.kv_managers
+        module = importlib.import_module(kv_managers.MANAGER)
+        config = kv_managers.kv_cache_config(block_size, groups * blocks + 1, groups)
+        for group in config.kv_cache_groups[1:]:
+            group.kv_cache_spec = replace(group.kv_cache_spec, sliding_window=window)
+        bounds = ("max_in_flight_tokens", "max_num_batched_tokens")
+        named = {name: limit for name in bounds if name in kv_managers.parameters(module.KVCacheManager)}
+        self.manager = module.KVCacheManager(
+            config, max_model_len=limit, **kv_managers.block_sizes(module.KVCacheManager, block_size), **named
+        )
+
+
+class Decode:
+    """Steps of one token for each running request: `allocate_slots(request, 1)`, one after the other."""
+
+    def __init__(
+        self, running: int, block_size: int, prompt: int, window: int, steps: int, turns: int, groups: int
+    ) -> None:
+        self.steps = steps
+        limit = prompt + block_size + (1 + steps) * (turns + 2) + 1
+        self.pool = Pool(running * (-(-limit // block_size)), block_size, limit, groups, window)
+        self.requests = []
+        for number in range(running):
+            request = self.pool.hashed(str(number), [number * limit + place for place in range(limit)])
+            computed = prompt + number % block_size
+            assert self.pool.manager.allocate_slots(request, computed) is not None
+            request.num_computed_tokens = computed
+            self.requests.append(request)
+
+    def turn(self, number: int) -> Any:  # noqa: ARG002  # every turn is alike
+        """So many steps, behind one that is not timed; of each the blocks that full attention was given."""
+        self._step()
+        steps = [self._step() for _ in range(self.steps)]
+        return works.Turn(sum(seconds for seconds, _ in steps), self.steps, [taken for _, taken in steps])
+
+    def _step(self) -> tuple[float, int]:
+        allocate = self.pool.manager.allocate_slots
+        started = time.process_time()
+        given = [allocate(request, 1) for request in self.requests]
+        seconds = time.process_time() - started
+        for request in self.requests:
+            request.num_computed_tokens += 1
+        return seconds, sum(len(blocks.blocks[0]) for blocks in given)
+
+
+class Cycle:
+    """One prompt after the other, hashed before: looked up, allocated, computed and freed."""
+
+    def __init__(
+        self, tokens: int, block_size: int, blocks: int, window: int, hit: int, times: int, groups: int
+    ) -> None:
+        self.pool, self.hit = Pool(blocks, block_size, tokens, groups, window), hit
+        self.requests = [self.pool.hashed(str(number), works.prompt_of(number, tokens)) for number in range(times)]
+
+    def turn(self, number: int) -> Any:  # noqa: ARG002  # every turn is alike
+        """Each prompt once, or with `hit` the first one as often; the tokens that were found."""
+        manager, seconds, found_in_all = self.pool.manager, 0.0, 0
+        for place in range(len(self.requests)):
+            request = self.requests[0 if self.hit else place]
+            request.num_computed_tokens = 0
+            started = time.process_time()
+            found, computed, *_ = manager.get_computed_blocks(request)
+            given = manager.allocate_slots(request, request.num_tokens - computed, computed, found)
+            request.num_computed_tokens = request.num_tokens
+            manager.free(request)
+            seconds += time.process_time() - started
+            assert given is not None
+            found_in_all += computed
+        return works.Turn(seconds, len(self.requests), [found_in_all])
+
+
+WORKS: Mapping[str, Callable[..., Any]] = {"grouped_decode": Decode, "grouped_cycle": Cycle}
+"""What can be measured, by name."""
