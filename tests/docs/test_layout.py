@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from tests.docs.browser import Measured, chromium, measured
+from tests.docs.browser import chromium, measured
 
 WIDTHS = (1400, 800)
 
@@ -30,25 +29,31 @@ NO_BAR = "<style>.bare::-webkit-scrollbar { display: none }</style>"
 FETCHING = '<img src="http://localhost:1/picture.png" alt="">'
 
 
-@pytest.mark.parametrize(
-    ("planted", "wrong"),
-    [
-        (WIDE, "wider than its column: div.planted"),
-        (f'<div style="overflow-x: hidden">{WIDE}</div>', "cut off: div"),
-        (f'{NO_BAR}<div class="bare" style="overflow-x: auto">{WIDE}</div>', "wider than its column: div.bare > div"),
-        (FETCHING, "fetches http://localhost:1/picture.png"),
-        (f'<div style="overflow-x: auto">{WIDE}</div>', None),
-        (TABLE, None),
-        ("<p>narrow</p>", None),
-    ],
-    ids=["wide", "hidden", "no-bar", "fetching", "scrolls", "table", "narrow"],
-)
-def test_what_is_planted_in_a_page_is_found(site: Path, tmp_path: Path, planted: str, wrong: str | None) -> None:
-    page = site / f"planted-{tmp_path.name}.html"
-    whole = (site / "drivers" / "index.html").read_text()
+PLANTED = {
+    "wide": (WIDE, "wider than its column: div.planted"),
+    "hidden": (f'<div style="overflow-x: hidden">{WIDE}</div>', "cut off: div"),
+    "no-bar": (
+        f'{NO_BAR}<div class="bare" style="overflow-x: auto">{WIDE}</div>',
+        "wider than its column: div.bare > div",
+    ),
+    "fetching": (FETCHING, "fetches http://localhost:1/picture.png"),
+    "scrolls": (f'<div style="overflow-x: auto">{WIDE}</div>', None),
+    "table": (TABLE, None),
+    "narrow": ("<p>narrow</p>", None),
+}
+"""What is put into a page, and how the complaint about it begins."""
+
+
+def test_what_is_planted_in_a_page_is_found(site: Path, tmp_path: Path) -> None:
+    whole = (site / "drivers" / "index.html").read_text().replace('"../', '"/').replace('"..', '"/')
     assert whole.count("</article>") == 1
-    page.write_text(whole.replace("</article>", f"{planted}</article>").replace('"../', '"/').replace('"..', '"/'))
-    answers: Sequence[Measured] = measured(site, [f"/{page.name}"], WIDTHS, tmp_path)
-    page.unlink()
-    for answer in answers:
-        assert any(text.startswith(wrong) for text in answer.wrong) if wrong else answer.wrong == (), answer
+    pages = {name: site / f"planted-{tmp_path.name}-{name}.html" for name in PLANTED}
+    for name, page in pages.items():
+        page.write_text(whole.replace("</article>", f"{PLANTED[name][0]}</article>"))
+    answers = measured(site, [f"/{page.name}" for page in pages.values()], WIDTHS, tmp_path)
+    assert len(answers) == len(PLANTED) * len(WIDTHS)
+    for name, page in pages.items():
+        page.unlink()
+        for answer in (answer for answer in answers if answer.page == f"/{page.name}"):
+            wrong = PLANTED[name][1]
+            assert any(text.startswith(wrong) for text in answer.wrong) if wrong else answer.wrong == (), (name, answer)
