@@ -108,8 +108,9 @@ def holds(config: Config, written: Token, wanted: Token) -> bool:
     """A block that is written up to `written` has the KV of `wanted`, a token of the same block."""
     if written == UNWRITTEN:
         return False
-    request, last = divmod(written, most_tokens(config))
-    position = wanted % most_tokens(config)
+    width = most_tokens(config)
+    request, last = divmod(written, width)
+    position = wanted % width
     same_block = position // config.block_size == last // config.block_size
     return same_block and position <= last and token(config, request, position) == wanted
 
