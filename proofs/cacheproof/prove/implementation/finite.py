@@ -56,8 +56,9 @@ def choose(condition: Cell, met: Any, unmet: Any) -> Any:
 
 def agree(one: Any, other: Any) -> Cell:
     """Whether two values are equal: integers, and records part by part."""
-    if type(one) in (FiniteMap, FiniteUnits, FiniteQueue, FiniteCopies):
-        return one.agrees(other)
+    for mine, its in ((one, other), (other, one)):
+        if hasattr(type(mine), "agrees"):
+            return mine.agrees(its)
     if is_record(one):
         if len(one) != len(other):
             return False

@@ -8,7 +8,8 @@ from types import ModuleType
 from typing import Any
 
 from cacheproof.prove.executor import SymbolicInteger
-from cacheproof.prove.loops import followed
+from cacheproof.prove.implementation.finite_lists import FiniteRow
+from cacheproof.prove.loops import SPLICED, followed
 
 
 def finite_range(*bounds: Any) -> Iterable[Any]:
@@ -25,12 +26,16 @@ def _counted(*bounds: Any) -> Iterator[Any]:
         number = number + 1
 
 
+def finite_splice(*parts: tuple[bool, Any]) -> FiniteRow:
+    """`(*several, one)`, each part with whether it was starred."""
+    return FiniteRow(item for starred, part in parts for item in (part if starred else (part,)))
+
+
 @contextmanager
 def finite(modules: Iterable[ModuleType]) -> Iterator[None]:
-    """Run these modules with that `range`, and their own `len`."""
+    """Run these modules with that `range`, tuples that are read at unknown positions, and their own `len`."""
     everywhere = tuple(modules)
-    replaced = [
-        (module, name, value) for module in everywhere for name, value in (("range", finite_range), ("len", len))
-    ]
+    own = (("range", finite_range), ("len", len), (SPLICED, finite_splice))
+    replaced = [(module, name, value) for module in everywhere for name, value in own]
     with followed(everywhere, (), replaced):
         yield

@@ -12,6 +12,7 @@ from cacheimpl import recency, table
 from cacheimpl.encoder_cache import accounting, operations, state
 from cacheimpl.kv_blocks import admission, decoding, execution, forgetting, groups, prefix, releasing, slots
 from cacheimpl.lru import operations as lru
+from cacheimpl.mirror.tensors import line, protocol, walk
 from cacheimpl.ring import operations as ring
 from cacheproof.prove.finding import Verdict
 from cacheproof.prove.implementation.prover import prove_place
@@ -30,7 +31,7 @@ class Bug(NamedTuple):
     shape: int = 0
 
 
-LRU, ENCODER, KV, RING = "lru", "encoder_cache", "kv_blocks", "ring"
+LRU, ENCODER, KV, RING, MIRROR = "lru", "encoder_cache", "kv_blocks", "ring", "mirror"
 GROUPS = "equal/allocate_groups"
 BUGS = (
     Bug(decoding.decode, "up_to <= $least", "up_to < $least", KV, "equal/decode", 4),
@@ -170,6 +171,27 @@ BUGS = (
     Bug(ring.clear, "torch.zeros_like(answered.length)", "answered.length", RING, "equal/clear"),
     Bug(ring_environment.without_handle, "~out.any(2)", "out.any(2)", RING, "equal/revoke", 1),
     Bug(ring_environment.restart, "segment.number + 1", "segment.number", RING, "equal/restart", 1),
+    Bug(walk.walk, "config.sizes <= config.capacity", "config.sizes < config.capacity", MIRROR, "equal/submit"),
+    Bug(walk.walk, "torch.maximum(ranks.long(), touches)", "ranks.long()", MIRROR, "equal/submit", 3),
+    Bug(walk.walk, "used_before >= held_before[:, None]", "used_before >= 0", MIRROR, "equal/submit", 2),
+    Bug(walk._held_from, "from_here_on > config.capacity", "from_here_on >= config.capacity", MIRROR, "equal/submit"),
+    Bug(walk.absent, "(~there).long()", "there.long()", MIRROR, "equal/look_up"),
+    Bug(
+        protocol.answered,
+        "reply.expected == first_of(after)",
+        "reply.expected <= first_of(after)",
+        MIRROR,
+        "equal/receive",
+    ),
+    Bug(protocol.answered, "reply.generation == $its", "reply.generation <= $its", MIRROR, "equal/receive"),
+    Bug(protocol.receive, "message.generation < $its", "message.generation <= $its", MIRROR, "equal/deliver"),
+    Bug(protocol.receive, "needed > message.payloads", "needed >= message.payloads", MIRROR, "equal/deliver"),
+    Bug(protocol.receive, "stale | gap", "stale", MIRROR, "equal/deliver"),
+    Bug(protocol.transmit, "first_of(sender) + sender.sent", "first_of(sender)", MIRROR, "equal/transmit", 4),
+    Bug(protocol.join, "place < unanswered.rows", "place <= unanswered.rows", MIRROR, "equal/join"),
+    Bug(line.without, "places >= which", "places > which", MIRROR, "equal/drop"),
+    Bug(line.rearranged, "place < count", "place <= count", MIRROR, "form/drop"),
+    Bug(line.appended, "is_row($first, count)", "is_row($first, count - 1)", MIRROR, "equal/expire"),
     Bug(
         state.inputs_per_content,
         "torch.where(chosen, contents, count)",
