@@ -34,6 +34,8 @@ def configuration(setting: Setting) -> Any:
         raise InputError(
             f"{setting.component.name} serves in rounds, and this workload says nothing of tokens and rounds"
         )
+    if setting.workload.window and not (isinstance(service, Service) and service.windows):
+        raise InputError(f"{setting.component.name} has no sliding windows: use layer_groups, or no option 'window'")
     config = service.configure(setting.workload.demand(setting.capacity))
     problem = setting.component.invalid(config)
     if problem is not None:

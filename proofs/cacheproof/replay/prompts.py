@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from cacheproof.replay.options import Option, choice, flag, number
+from cacheproof.replay.options import Option, choice, flag, integer, number
 from cacheproof.replay.workload import Arrival, Workload
 from cachespec.kernel import Tokens
 
@@ -40,6 +40,7 @@ class Prompt(NamedTuple):
 COUNTING: tuple[Option, ...] = (
     flag("as-table", "only full blocks, one token behind them, no output: as a plain LRU cache of blocks counts"),
     choice("partial", ("yes", "no"), "a prompt has the block at its end that is not full"),
+    integer("window", 0, "tokens of a sliding window in a second group of layers, from 2 on; 0: full attention only"),
     choice("last-token", ("yes", "no"), "no: a prompt of full blocks has one token more, so that all may be found"),
 )
 
@@ -91,18 +92,19 @@ def counting(options: Mapping[str, Any]) -> Counting:
 
 def workload(title: str, block: int, prompts: Iterable[Prompt], contents: int, options: Mapping[str, Any]) -> Workload:
     """The workload of prompts whose contents are numbered below `contents`."""
-    counted = counting(options)
+    counted, window = counting(options), options["window"]
     arrivals = tuple(_arrivals(block, prompts, contents, counted, options))
     appended = (content for arrival in arrivals if arrival.tokens for content in arrival.tokens.appended)
     contents = max((contents - 1, *appended)) + 1
     return Workload(
-        title=f"{title}: {counted.title()}",
+        title=f"{title}: {counted.title()}" + (f", a window of {window:,} tokens" if window else ""),
         unit="blocks",
         sizes=(1,) * contents,
         arrivals=arrivals,
         block_size=block,
         beside=2 * len(arrivals),
-        spare=counted.spare,
+        spare=counted.spare * (2 if window else 1),
+        window=window,
     )
 
 

@@ -57,6 +57,8 @@ class Workload:
     """What a component has beyond the capacity that is asked for, because each request needs it for a moment."""
     engine: Engine | None = None
     pace: Pace | None = None
+    window: int = 0
+    """Tokens of a sliding window in a second group of layers; 0: full attention only."""
 
     @property
     def references(self) -> int:
@@ -82,4 +84,5 @@ class Workload:
             block_size=self.block_size,
             tokens=tuple(arrival.tokens for arrival in self.arrivals if arrival.tokens is not None),
             engine=self.engine,
+            window=self.window,
         )

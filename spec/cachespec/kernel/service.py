@@ -63,6 +63,8 @@ class Demand(NamedTuple):
     """Of each request. Empty where the workload does not say: a content is one block then."""
     engine: Engine | None = None
     """Where the workload is one of rounds."""
+    window: int = 0
+    """Tokens of a sliding window in a second group of layers; 0: full attention only."""
 
 
 class Request(NamedTuple):
@@ -129,6 +131,8 @@ class Service(Generic[Config]):
     finish: Callable[[Config, Request], tuple[Operation, ...]] = _nothing
     checks: tuple[Check, ...] = ()
     gauges: tuple[Gauge, ...] = ()
+    windows: bool = False
+    """Whether it serves a workload with a sliding window beside full attention."""
 
 
 class Told(NamedTuple):

@@ -23,6 +23,7 @@ from cachespec.layer_groups.operations import (
     ResetPrefixCache,
 )
 from cachespec.layer_groups.properties import SAFETY, STEPS
+from cachespec.layer_groups.service import SERVICE
 from cachespec.layer_groups.state import GROUPING, OBSERVABLES, Pool, Progress, Row, View, observe
 
 COMPONENT: Component[Config, Pool, View] = Component(
@@ -40,6 +41,7 @@ COMPONENT: Component[Config, Pool, View] = Component(
     unknown=unknown,
     safety=SAFETY,
     steps=STEPS,
+    service=SERVICE,
 )
 
 __all__ = [

@@ -48,7 +48,11 @@ def test_the_three_components_have_counts_for_every_listed_run() -> None:
 
 def test_a_line_has_counts_for_the_components_that_go_through_it() -> None:
     others = [line for line in listed() if not line.trace.name.startswith(IMAGES)]
-    assert {component.name for line in others for component in serving(line)} == {"kv_blocks", "scheduler"}
+    assert {component.name for line in others for component in serving(line)} == {
+        "kv_blocks",
+        "layer_groups",
+        "scheduler",
+    }
     assert all((set(line.components) or set(line.hits)) == set(line.hits) or line.rounds > 0 for line in listed())
 
 
