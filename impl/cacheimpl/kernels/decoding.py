@@ -13,7 +13,8 @@ from cacheimpl.kv_blocks.state import Config, Pool, nobody
 from cacheimpl.kv_blocks.steps import Step
 
 ALONE = 1024
-"""Up to so many turns one program does the whole step; beyond, the first launch adds up the blocks that turns need."""
+"""The largest number of turns that one program handles in one launch. A larger step takes two launches: the first
+counts the blocks that each program's turns need."""
 TURNS_OF_A_PROGRAM = 256
 LEAST_TURNS = 32
 """Of a program: a warp"""
@@ -195,14 +196,17 @@ class Launch(NamedTuple):
 
 
 class FusedStep:
-    """`kv_blocks.step` in place, for so many turns of one pool whose tensors stay at their addresses.
+    """`kv_blocks.step` as one or two kernels. It changes the pool in place.
 
-    Programs may run in any order: each writes cells of its own turns, and the one in which the step ends writes the
-    pool's counts, which the others read from the first launch's copy.
+    A turn is one request of a step. `turns` is the number of turns in each call. `tile` is the number of turns of one
+    program, a power of two (default: chosen by `turns`). With `history`, the kernels also write the pool's history,
+    which no answer depends on. The constructor reads the configuration's block size and limit, both in tokens.
 
-    Block size and limit of the configuration are read here, once. `history` asks for the history, which no answer
-    depends on. `tile` is how many turns one program takes, a power of two (default: chosen by the number of turns). The
-    step's tensors stay at their addresses; the next call overwrites them.
+    The pool's tensors and the result's tensors stay at their addresses, so a CUDA graph can record a call. Each call
+    overwrites the previous result.
+
+    Programs run in any order. Each writes the cells of its own turns. The program in which the step ends writes the
+    pool's counts; the others read the copy that the first launch made.
     """
 
     def __init__(
@@ -231,13 +235,13 @@ class FusedStep:
         self.result = Step(remaining, column(torch.bool), column(torch.bool), column(), column(), column())
 
     def __call__(self, requests: Tensor) -> Step:
-        """The step of these requests ([turns] int64); the pool is changed in place."""
+        """Give each of these requests ([turns] int64) its next slot, in their order."""
         for launch in self.launches(requests):
             launch.kernel.launch(launch.programs, launch.warps, **launch.given)
         return self.result
 
     def launches(self, requests: Tensor) -> list[Launch]:
-        """One, or two if the turns are more than one program takes."""
+        """The launches in their order: one kernel, or two if the turns need more than one program."""
         warps = max(1, min(8, self._turns // 64))
         decode = Launch("decode_turns", DECODE, self._programs, warps, self._of_decode(requests))
         if self._programs == 1:

@@ -35,7 +35,10 @@ class Kernel:
         return InterpretedFunction(self.function)
 
     def launch(self, programs: int, warps: int, **given: Any) -> None:
-        """So many programs, each of so many warps; all tensors are on one device."""
+        """Run `programs` programs of `warps` warps. `given` has the arguments by name; its tensors are on one device.
+
+        On a device other than CUDA the interpreter runs the programs one after the other.
+        """
         device = next(value.device for value in given.values() if isinstance(value, torch.Tensor))
         if device.type == "cuda":
             with torch.cuda.device(device):

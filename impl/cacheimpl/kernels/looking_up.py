@@ -63,9 +63,9 @@ FILL, LEAD, FIND = Kernel(fill_keys), Kernel(lead_copies), Kernel(find_prefix)
 
 
 class FusedLookUp:
-    """`kv_blocks.get_computed_blocks` for so many requests of one pool, in three launches.
+    """`kv_blocks.get_computed_blocks` for `turns` requests of one pool, in three launches.
 
-    Its hits stay at their addresses; the next call overwrites them.
+    The tensors of the hits stay at their addresses. Each call overwrites the previous hits.
     """
 
     def __init__(self, config: Config, pool: Pool, turns: int) -> None:
@@ -79,13 +79,13 @@ class FusedLookUp:
         )
 
     def __call__(self, requests: Tensor, tokens: Tensor) -> Hits:
-        """The hits of these requests of so many tokens now ([turns] int64 each)."""
+        """The cached blocks of each request, which now has this number of tokens (both arguments: [turns] int64)."""
         for launch in self.launches(requests, tokens):
             launch.kernel.launch(launch.programs, launch.warps, **launch.given)
         return self.hits
 
     def launches(self, requests: Tensor, tokens: Tensor) -> list[Launch]:
-        """In their order."""
+        """The launches in their order."""
         config, pool, cells = self.config, self.pool, CELLS_OF_A_PROGRAM
         contents, null, bits = self._keys.shape[0], null_block(pool), bits_of(pool)
         columns = config.contents.shape[1]

@@ -19,14 +19,14 @@ from cacheimpl.kv_blocks.state import Config, Pool, null_block
 from cacheimpl.writing import SERVING
 
 AT_ONCE = 512
-"""Up to so many requests, a new calendar and one step are faster than a step on tensors (measured on a CPU). With more
-requests the first step after a change is one on tensors, and the calendar begins with the second."""
+"""The largest number of requests for which a new calendar and one step take less time than a step on tensors (measured
+on a CPU). With more requests, the first step after a change runs on tensors; the calendar begins with the second."""
 ROW_BY_ROW, BLOCK_BY_BLOCK = 128, 384
-"""Up to so many requests, and new blocks, the pool is written faster in Python than by tensor operations (measured)."""
+"""The largest numbers of requests, and of new blocks, with which Python writes the pool faster than tensors do."""
 MOST_STEPS = 256
-"""So many steps at most before the pool is written"""
+"""The largest number of steps before the pool is written"""
 AHEAD = 256
-"""Blocks that are read from the free queue at once, at least"""
+"""The least number of blocks that one read of the free queue takes"""
 
 
 class Advanced(NamedTuple):
