@@ -130,7 +130,9 @@ def test_the_normative_engine_holds_where_the_bugs_are_planted(scope: str) -> No
     assert not found.violations
 
 
+@pytest.mark.nightly
 def test_every_witness_is_reached_in_a_default_scope() -> None:
+    """`make check` explores these scopes too, and fails if a witness is reached in none."""
     names = ("two-requests", "three-requests", "shared-memory", "shared-memory-cleared", "drafts", "waiting")
     scopes = [scope_named(COMPONENT, name) for name in names]
     assert {scope.set for scope in scopes} == {"default"}
