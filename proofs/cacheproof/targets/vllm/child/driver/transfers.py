@@ -5,6 +5,7 @@ A load that a request waits for ends with a step that computes nothing, as an en
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,7 +18,7 @@ CONNECTED = "_handle_invalid_blocks"
 """A method of the schedulers that are driven with a connector."""
 
 
-class Transfers:
+class Transfers(ABC):
     """The part of a scheduler's driver that is about its connector."""
 
     _calls: Calls
@@ -30,14 +31,17 @@ class Transfers:
     _worker: Worker
     _connector: Connector | None = None
 
+    @abstractmethod
     def _take(self, accepted: int, said: Any) -> Reply:
-        raise NotImplementedError
+        """The oldest step is done; of the drafts in it `accepted` were right, and `said` is the connector's report."""
 
+    @abstractmethod
     def _is_over(self, number: int) -> bool:
-        raise NotImplementedError
+        """Whether the release has finished the request."""
 
+    @abstractmethod
     def _fatal(self, reply: Reply) -> Reply:
-        raise NotImplementedError
+        """The same reply, of an engine that goes on or has failed."""
 
     def _transfers(self) -> dict[str, Any]:
         """Its operations, as far as the release has them."""
