@@ -207,33 +207,51 @@ def fail_step(rules: Table, config: Config, state: State, request: Request, bloc
     lost = blocks_of(state.kv, request)[blocks : -(-transfer.tokens // config.block_size)]
     begun, plan = state, state.plans[0]
     waiting = tuple(other for other in state.waiting if lost_hit(config, state, other, lost) >= 0)
-    for other in waiting:
-        cut = Transfer(LOADING, lost_hit(config, state, other, lost) * config.block_size)
-        state = state._replace(transfers=state.transfers.set(other, cut))
-    state, affected, evicted = set_back(config, state, lost)
-    plans = state.plans
-    for other in affected:
-        plans = (void_in(plans[0], other), *plans[1:])
-    state = state._replace(plans=plans)
-    for other in affected:
-        end = state.computed.get(other, 0)
-        state = load_lost(config, state, other, end)._replace(kv=written(rules, config, state.kv, other, end))
+    state, affected, evicted = set_back(config, hits_cut(config, state, waiting, lost), lost)
+    state = outputs_dropped(rules, config, state, affected)
     if config.failed_loads_end:
         for block in evicted:
             state = state._replace(kv=rules.kv.step(kv_config(config), state.kv, EvictBlock(block))[0])
-    for other in affected:
-        state = state._replace(transfers=state.transfers.remove(other))
     state = executed_all(rules, config, state, 0)
     for part in plan.scheduled:
         if any(part.request == other for other in affected):
             state = with_drafts(state, part.request, drafted(config, state, part))
     if config.failed_loads_end:
-        for other in waiting:
-            state = state._replace(transfers=state.transfers.set(other, Transfer(ABANDONED, 0)))
-            state = gone(state, other)
-        for other in affected:
-            state = gone(rules.abort(rules, config, state, other), other)
+        state = ended_by_loss(rules, config, state, waiting, affected)
     return state, Outcome(Code.DONE, named(plan, begun, state))
+
+
+def hits_cut(config: Config, state: State, waiting: tuple[Request, ...], lost: tuple[int, ...]) -> State:
+    """Requests that wait for hit blocks go on from their first lost block when the load is done."""
+    for request in waiting:
+        cut = Transfer(LOADING, lost_hit(config, state, request, lost) * config.block_size)
+        state = state._replace(transfers=state.transfers.set(request, cut))
+    return state
+
+
+def outputs_dropped(rules: Table, config: Config, state: State, affected: tuple[Request, ...]) -> State:
+    """The requests that are set back get no output of the oldest step, and load nothing in it."""
+    plans = state.plans
+    for request in affected:
+        plans = (void_in(plans[0], request), *plans[1:])
+    state = state._replace(plans=plans)
+    for request in affected:
+        end = state.computed.get(request, 0)
+        state = load_lost(config, state, request, end)._replace(kv=written(rules, config, state.kv, request, end))
+        state = state._replace(transfers=state.transfers.remove(request))
+    return state
+
+
+def ended_by_loss(
+    rules: Table, config: Config, state: State, waiting: tuple[Request, ...], affected: tuple[Request, ...]
+) -> State:
+    """With `failed_loads_end`: every request that has or has hit a failed block ends."""
+    for request in waiting:
+        state = state._replace(transfers=state.transfers.set(request, Transfer(ABANDONED, 0)))
+        state = gone(state, request)
+    for request in affected:
+        state = gone(rules.abort(rules, config, state, request), request)
+    return state
 
 
 def drafted(config: Config, state: State, part: Scheduled) -> int:
