@@ -11,6 +11,7 @@ from cacheproof.foundation.files import text_of
 from cacheproof.present.book.catalogue_page import catalogue_part, summary_part
 from cacheproof.present.book.consecutive_page import consecutive_part
 from cacheproof.present.book.device_page import device_part
+from cacheproof.present.book.features_page import features_part
 from cacheproof.present.book.findings_page import findings_part
 from cacheproof.present.book.layers import layers_picture, modules_part
 from cacheproof.present.book.markers import Part, filled
@@ -39,6 +40,7 @@ PARTS: Mapping[str, Part] = MappingProxyType(
         "results": results_part,
         "consecutive": consecutive_part,
         "findings": findings_part,
+        "features": features_part,
         "modules": modules_part,
     }
 )
