@@ -61,6 +61,7 @@ docs: $(READY)  ## the book: generated parts are current, links lead somewhere; 
 prove: $(READY)  ## what is proved for all sizes, at stated shapes, or confirmed to a bound
 	$(BIN)/cacheproof prove
 	$(BIN)/cacheproof prove --implementation
+	$(BIN)/cacheproof regions
 
 mutants: $(READY)  ## small changes of the normative transitions, and whether properties and witnesses notice them
 	$(BIN)/cacheproof mutants
@@ -96,6 +97,7 @@ nightly-kernels: $(READY)
 nightly-prove: $(READY)
 	$(BIN)/cacheproof prove
 	$(BIN)/cacheproof prove --implementation --set all
+	$(BIN)/cacheproof regions --set all
 
 # With the extra `symbolic`, CrossHair chooses the calls of short runs. If it cannot be installed, those are skipped, and say so.
 nightly-tests: $(READY)

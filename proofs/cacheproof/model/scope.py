@@ -58,6 +58,21 @@ class Expectation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return frozenset(violation.property for violation in self.violations)
 
 
+class Numbers(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Integers of the configuration for which `regions` takes any number, and what it must find.
+
+    `any` names them as on the command line: "capacity", "sizes[1]", "prompts=1..4". `regions` is how many regions the
+    normative variant has, `states` how many states these have, and `unreached` which properties none of them puts to
+    the test.
+    """
+
+    any: tuple[str, ...]
+    set: Literal["default", "nightly"] = "default"
+    regions: int | None = None
+    states: int | None = None
+    unreached: tuple[str, ...] = ()
+
+
 class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One `[[scope]]`, as it stands in the file."""
 
@@ -74,6 +89,7 @@ class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     limit_states: int | None = None
     limit_seconds: float | None = None
     uncovered: dict[str, str] = {}  # msgspec copies it
+    numbers: Numbers | None = None
     expect: dict[str, Expectation] = {}  # msgspec copies it
 
 
@@ -90,6 +106,7 @@ class Scope:
     plan: Plan
     uncovered: Mapping[str, str]
     expect: Mapping[str, Expectation]
+    numbers: Numbers | None = None
 
     def expectation(self, variant: str) -> Expectation:
         """What is expected of a variant; nothing is violated where nothing is said."""
@@ -197,6 +214,7 @@ def _scope(component: AnyComponent, path: Path, place: int, entry: Any) -> Scope
         plan=plan,
         uncovered=table.uncovered,
         expect=table.expect,
+        numbers=table.numbers,
     )
 
 
@@ -221,7 +239,18 @@ def _wrong(component: AnyComponent, table: _Table) -> str | None:
         wrong = _wrong_expectation(component, variant, expectation)
         if wrong is not None:
             return f"expect.{variant}: {wrong}"
+    if table.numbers is not None and (wrong := _wrong_numbers(component, table)) is not None:
+        return f"numbers: {wrong}"
     return _wrong_operations(component, table.uncovered)
+
+
+def _wrong_numbers(component: AnyComponent, table: _Table) -> str | None:
+    """The texts themselves are read where the configuration is."""
+    if NORMATIVE not in table.variants:
+        return "regions explores the normative variant: add it to variants"
+    known = [rule.name for rule in component.properties()]
+    strange = next((name for name in (table.numbers.unreached if table.numbers else ()) if name not in known), None)
+    return strange and f"unreached: {component.name} has no property {strange!r}: there are {', '.join(known)}"
 
 
 def _wrong_expectation(component: AnyComponent, variant: str, expectation: Expectation) -> str | None:

@@ -11,6 +11,7 @@ from cacheproof.model.registry import AnyComponent, scope_file
 from cacheproof.model.scope import scopes_of
 from cacheproof.model.store import Record
 from cacheproof.model.wording import count
+from cachespec.kernel import NORMATIVE
 
 NOTHING = "no run yet"
 UNANSWERED = ("unknown", "hangs", "gave up")
@@ -152,6 +153,13 @@ def explored(found: list[Record]) -> str:
     return said + (f", {count(len(eras), 'era')} as expected" if eras else "")
 
 
+def for_any_numbers(found: list[Record]) -> str:
+    """In which scopes the normative variant holds for any numbers, and how many regions that took."""
+    normative = [record for record in found if record["variant"] == NORMATIVE]
+    regions, states = (sum(record[name] for record in normative) for name in ("regions", "states"))
+    return f"{count(len(normative), 'scope')} for any numbers: {count(regions, 'region')}, {states:,} states"
+
+
 def proved(found: list[Record]) -> str:
     """How many obligations are proved, and for what, in the words of the proofs."""
     return f"{count(len(found), 'obligation')} proved: {bounds(found)}"
@@ -225,6 +233,7 @@ METHODS = (
     Method("proved at stated shapes", "prove", obligations("implementation"), at_shapes),
     Method("confirmed to a bound", "prove", obligations("crosshair"), confirmed),
     Method("implementation confirmed to a bound", "prove", obligations("implementation-crosshair"), confirmed_beside),
+    Method("explored for any numbers", "regions", whole, for_any_numbers),
     Method("explored", "check", whole, explored),
     Method("fuzzed", "fuzz", lockstep, fuzzed),
     Method("conforms", "conform", lockstep, conforming),

@@ -26,11 +26,14 @@ Rewrite = Callable[[Any, Numbering], Any]
 Compress = Callable[[Any], Any]
 
 
-def compression(shape: Shape) -> Compress | None:
-    """The function that compresses every rank in a value of this shape, or None where it has none."""
+def compression(shape: Shape, remembered: int = REMEMBERED) -> Compress | None:
+    """The function that compresses every rank in a value of this shape, or None where it has none.
+
+    So many values of inner scopes are remembered; 0 where values cannot be hashed.
+    """
     if not shape.has_ranks():
         return None
-    collect, rewrite = _collector(shape, root=True), _rewriter(shape, root=True)
+    collect, rewrite = _collector(shape, root=True), _rewriter(shape, remembered, root=True)
 
     def compress(value: Any) -> Any:
         ranks: Ranks = {}
@@ -101,14 +104,14 @@ def _collect_several(element: Collect, *, optional: bool) -> Collect:
     return collect
 
 
-def _rewriter(shape: Shape, *, root: bool = False) -> Rewrite | None:
+def _rewriter(shape: Shape, remembered: int, *, root: bool = False) -> Rewrite | None:
     """Replaces the ranks; a scope inside is compressed by itself."""
     if shape.scope and not root:
-        return _rewrite_scope(shape)
+        return _rewrite_scope(shape, remembered)
     if shape.rank is not None:
         sort = shape.rank
         return lambda value, numbering: numbering[sort][value] if value >= 0 else value
-    parts = tuple(_rewriter(part) for part in shape.parts)
+    parts = tuple(_rewriter(part, remembered) for part in shape.parts)
     if not any(parts):
         return None
     if shape.form in (Form.RECORD, Form.FIXED):
@@ -127,13 +130,13 @@ def _rewriter(shape: Shape, *, root: bool = False) -> Rewrite | None:
     return lambda value, numbering: tuple([element(item, numbering) for item in value])
 
 
-def _rewrite_scope(shape: Shape) -> Rewrite | None:
+def _rewrite_scope(shape: Shape, remembered: int) -> Rewrite | None:
     """Scopes are few where states are many: a step changes one of them, so what was compressed is remembered."""
-    compress = compression(shape)
+    compress = compression(shape, remembered)
     if compress is None:
         return None
-    remembered = lru_cache(REMEMBERED)(compress)
-    return lambda value, numbering: remembered(value)
+    again = lru_cache(remembered)(compress) if remembered else compress
+    return lambda value, numbering: again(value)
 
 
 def _rewrite_record(make: Callable[[Any], Any], parts: tuple[Rewrite | None, ...]) -> Rewrite:

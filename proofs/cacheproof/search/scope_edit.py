@@ -6,7 +6,7 @@ Everything else in the file stays as it is, comments included. A violation of th
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,21 @@ def accept(path: Path, found: Iterable[tuple[Scope, Exploration]]) -> int:
     for scope, exploration in found:
         if exploration.ending.conclusive and (exploration.variant != NORMATIVE or not exploration.violations):
             changed += _accept_run(tomlkit, tables[scope.name], scope, exploration)
+    if changed:
+        _write(path, _spaced(tomlkit.dumps(document)))
+    return changed
+
+
+def accept_numbers(path: Path, found: Mapping[str, Mapping[str, Any]]) -> int:
+    """Write what was counted for any numbers into the tables `numbers` of these scopes; how many of them changed."""
+    tomlkit = _tomlkit()
+    document = tomlkit.parse(path.read_text(encoding="utf-8"))
+    changed = 0
+    for table in document["scope"]:
+        if str(table["name"]) in found:
+            before = tomlkit.dumps(table)
+            table["numbers"].update(found[str(table["name"])])
+            changed += tomlkit.dumps(table) != before
     if changed:
         _write(path, _spaced(tomlkit.dumps(document)))
     return changed

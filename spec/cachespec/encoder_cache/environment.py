@@ -25,7 +25,7 @@ from cachespec.encoder_cache.operations import (
     Reset,
 )
 from cachespec.encoder_cache.state import View
-from cachespec.kernel import Operation
+from cachespec.kernel import Operation, distinct
 
 
 def calls(config: Config, view: View) -> Iterable[Operation]:
@@ -78,9 +78,9 @@ def report_is_full(config: Config, view: View) -> bool:
 def room_asked_for(config: Config, view: View, request: int, position: int) -> Iterable[Operation]:
     """With each compute budget; a caller without discipline may also forget what it was granted."""
     budgets = config.budgets or (size_of(config, request, position),)
-    pendings = {view.promised_embeds} if config.disciplined else {view.promised_embeds, 0}
-    for budget in sorted(set(budgets)):
-        for pending in sorted(pendings):
+    pendings = (view.promised_embeds,) if config.disciplined else (view.promised_embeds, 0)
+    for budget in distinct(budgets):
+        for pending in distinct(pendings):
             yield CanAllocate(request, position, budget, pending)
 
 

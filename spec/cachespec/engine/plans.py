@@ -6,6 +6,8 @@ from collections.abc import Iterable
 
 from cachespec import scheduler
 from cachespec.engine.worker import Gather, Step
+from cachespec.kv_blocks.configuration import NOTHING, Block
+from cachespec.scheduler.configuration import Request
 from cachespec.scheduler.view import touched
 from cachespec.scheduler.work import by_content
 from cachespec.scheduler.worker import Chunk, Key, blocks_of
@@ -40,7 +42,24 @@ def chunk_of(state: scheduler.State, part: scheduler.Scheduled) -> Chunk:
 def loads(
     config: scheduler.Config, before: scheduler.State, state: scheduler.State, part: scheduler.Scheduled
 ) -> Iterable[Chunk]:
-    """What an external store has of the tokens before the first chunk of a request that has just been admitted."""
+    """KV-7: of a request that has just been admitted, what an external store has behind its prefix hit.
+
+    A hit is not loaded again: where the store ends inside a block, its load would spoil the rest of a shared one.
+    """
     stored = min(config.external[part.request], part.start) if config.external else 0
-    if stored > 0 and not before.computed.has(part.request):
-        yield Chunk(part.request, 0, stored, blocks_of(state.kv, part.request))
+    found = len(tuple(hits(before, state, part.request))) * config.block_size
+    if stored > found and not before.computed.has(part.request):
+        yield Chunk(part.request, found, stored, blocks_of(state.kv, part.request))
+
+
+def hits(before: scheduler.State, state: scheduler.State, request: Request) -> Iterable[Block]:
+    """The first blocks of the request's table that were registered before this step, and are for the same content."""
+    for block in blocks_of(state.kv, request):
+        if not (before.kv.registered.has(block) and same_content(before, state, block)):
+            return
+        yield block
+
+
+def same_content(before: scheduler.State, state: scheduler.State, block: Block) -> bool:
+    """Whether the block is registered for what it was registered for before."""
+    return state.kv.registered.get(block, NOTHING) == before.kv.registered.get(block, NOTHING)

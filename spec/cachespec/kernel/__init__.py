@@ -12,6 +12,7 @@ from cachespec.kernel.component import (
 )
 from cachespec.kernel.containers import FROZEN, REROOTING, Containers, FrozenMap, FrozenQueue, Map, Queue
 from cachespec.kernel.grouping import Grouping
+from cachespec.kernel.listing import distinct, each_once
 from cachespec.kernel.names import IndexedBy, Name, Rank, RankScope, apart, joined, with_fields
 from cachespec.kernel.operation import Kind, Operation
 from cachespec.kernel.outcome import (
@@ -96,6 +97,8 @@ __all__ = [
     "Transitions",
     "Variant",
     "apart",
+    "distinct",
+    "each_once",
     "joined",
     "lifted",
     "lifted_progress",

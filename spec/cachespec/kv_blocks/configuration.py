@@ -120,8 +120,8 @@ def _invalid_environment(config: Config) -> str | None:
 
 def content_of(config: Config, request: Request, position: Position) -> Content:
     """What the full block at this position of the request holds; nothing beyond the last full block."""
-    chain = config.chains[request]
-    return chain[position] if position < len(chain) else NOTHING
+    full = config.lengths[request] // config.block_size
+    return config.chains[request][position] if position < full else NOTHING
 
 
 def hash_of(config: Config, content: Content) -> Hash:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from itertools import combinations
 
-from cachespec.kernel import Operation, Outcome
+from cachespec.kernel import Operation, Outcome, distinct
 from cachespec.kv_blocks.configuration import Config, prompt_of
 from cachespec.kv_blocks.operations import (
     AllocateGroups,
@@ -54,7 +54,7 @@ def calls(config: Config, view: View, lookup: Lookup) -> Iterable[Operation]:
 
 def step_sizes(config: Config, left: int) -> Iterable[int]:
     """So many tokens may be scheduled at once where so many are left: each once, ascending."""
-    return sorted({min(step, left) for step in config.steps or (left,)} if left > 0 else ())
+    return distinct(tuple(min(step, left) for step in config.steps or (left,))) if left > 0 else ()
 
 
 def calls_for_new(config: Config, request: int, cached: Hits) -> Iterable[Operation]:

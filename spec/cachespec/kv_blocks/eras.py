@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
-from cachespec.kernel import NORMATIVE, Operation, Transition, Transitions, Variant
+from cachespec.kernel import NORMATIVE, Operation, Transition, Transitions, Variant, each_once
 from cachespec.kv_blocks import era_on_demand as on_demand
 from cachespec.kv_blocks import era_preallocating as preallocating
 from cachespec.kv_blocks import era_rules as rules
@@ -43,7 +43,7 @@ def lookup_in(transitions: Transitions[Config, Pool], config: Config, pool: Pool
 
 def alphabet_of(transitions: Transitions[Config, Pool]) -> Alphabet:
     """The calls of callers that go by this variant's look-ups, each once."""
-    return lambda config, pool: dict.fromkeys(calls(config, view(config, pool), lookup_in(transitions, config, pool)))
+    return lambda config, pool: each_once(calls(config, view(config, pool), lookup_in(transitions, config, pool)))
 
 
 def alphabet_with_append_slots(transitions: Transitions[Config, Pool]) -> Alphabet:

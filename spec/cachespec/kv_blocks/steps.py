@@ -100,7 +100,10 @@ def first_copy_is_found(config: Config, before: View, op: Operation, outcome: Ou
 
 
 def a_token_is_left(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
-    return not isinstance(op, GetComputedBlocks) or len(outcome.values) * config.block_size < op.tokens
+    """Without a hit there is nothing to leave: a request may have no tokens at all."""
+    if not isinstance(op, GetComputedBlocks) or not outcome.values:
+        return True
+    return len(outcome.values) * config.block_size < op.tokens
 
 
 def failure_changes_nothing(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:

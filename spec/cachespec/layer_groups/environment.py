@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from cachespec.kernel import Operation, Outcome
+from cachespec.kernel import Operation, Outcome, distinct
 from cachespec.layer_groups.configuration import CROSS, STATE, Config, prompt_of
 from cachespec.layer_groups.operations import (
     AllocateSlots,
@@ -45,8 +45,8 @@ def calls(config: Config, view: View, lookup: Lookup) -> Iterable[Operation]:
 
 def step_sizes(config: Config, start: int, left: int) -> Iterable[int]:
     """The numbers of tokens that may be scheduled behind `start`: each once, ascending, and no more than are left."""
-    sizes = {aligned(config, start, min(step, left)) for step in config.steps or (left,)} if left > 0 else set()
-    return sorted(size for size in sizes if size > 0)
+    sizes = tuple(aligned(config, start, min(step, left)) for step in config.steps or (left,)) if left > 0 else ()
+    return distinct(tuple(size for size in sizes if size > 0))
 
 
 def aligned(config: Config, start: int, tokens: int) -> int:
@@ -61,7 +61,7 @@ def aligned(config: Config, start: int, tokens: int) -> int:
 
 def calls_for_new(config: Config, request: int, found: int) -> Iterable[Operation]:
     """Behind what was found, and perhaps behind what is loaded from outside."""
-    for external in sorted({0, config.external}):
+    for external in distinct((0, config.external)):
         start = found + external
         for tokens in step_sizes(config, start, prompt_of(config, request) - start):
             yield AllocateSlots(request, external, tokens)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from cachespec.kernel import NORMATIVE, Operation, Transitions, Variant
+from cachespec.kernel import NORMATIVE, Operation, Transitions, Variant, each_once
 from cachespec.layer_groups import era_0_11, era_later
 from cachespec.layer_groups import era_rules as rules
 from cachespec.layer_groups.configuration import Config
@@ -24,7 +24,7 @@ def alphabet_of(transitions: Transitions[Config, Pool]) -> Alphabet:
         if pool.ended:
             return {}
         lookup = transitions[GetComputedBlocks]
-        return dict.fromkeys(calls(config, view(config, pool), lambda question: lookup(config, pool, question)[1]))
+        return each_once(calls(config, view(config, pool), lambda question: lookup(config, pool, question)[1]))
 
     return alphabet
 
