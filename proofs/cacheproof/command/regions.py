@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table
 
 from cacheproof.command.options import JobsOption
 from cacheproof.foundation.console import Report, announce, interruptible, progress
-from cacheproof.foundation.errors import ExitStatus, InputError, MissingExtraError
+from cacheproof.foundation.errors import ExitStatus, InputError
 from cacheproof.foundation.junit import STATUSES, Case, JunitOption, file_to_write, write
 from cacheproof.foundation.workers import cores
 from cacheproof.model.registry import component_named, components, scope_file
 from cacheproof.model.scope import DEFAULT, NIGHTLY
 from cacheproof.model.wording import count, explaining, settings
 from cacheproof.present.show.plain import finding_as_text
+from cacheproof.search.regions import campaign
+from cacheproof.search.regions.campaign import RegionRun
 from cachespec.kernel import NORMATIVE
-
-if TYPE_CHECKING:
-    from cacheproof.search.regions.campaign import RegionRun
 
 PANEL = "Check and prove"
 
@@ -72,12 +71,6 @@ def command(
         raise InputError("--any needs one component and --scope: the configuration whose fields they are")
     if accept and (numbers or variant != NORMATIVE or limit_regions is not None or seconds is not None):
         raise InputError("--accept writes the counts of whole runs of the normative variant: leave out other options")
-    try:
-        from cacheproof.search.regions import campaign  # noqa: PLC0415  # z3 comes with an extra
-    except ModuleNotFoundError as error:
-        if error.name != "z3":
-            raise
-        raise MissingExtraError("prove", "`cacheproof regions`") from None
     chosen = [component_named(name) for name in dict.fromkeys(names)] if names else list(components().values())
     sets = (DEFAULT, NIGHTLY) if which == EVERY_SET else (which,)
     limits = campaign.Limits(limit_states, limit_regions, seconds)
@@ -89,6 +82,7 @@ def command(
         for run in campaign.perform(tasks, jobs or cores(), show):
             runs.append(run)
             show(f"{run.task}: {count(run.made.regions, 'region')} ({len(runs)} of {len(tasks)} runs)")
+    runs.sort(key=lambda run: tasks.index(run.task))
     interrupted = stop.happened or any(run.made.extent is campaign.Extent.INTERRUPTED for run in runs)
     if accept:
         for name in dict.fromkeys(run.task.component for run in runs):

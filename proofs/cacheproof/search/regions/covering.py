@@ -8,8 +8,6 @@ from typing import Any
 from cacheproof.search.regions.decisions import Decisions, Symbol, Weights
 from cacheproof.search.regions.unknowns import Unknown
 
-import z3  # type: ignore[import-untyped]  # isort: skip  # z3 ships no types
-
 MOST = 1 << 12
 """Numbers up to this are preferred, the least first; beyond it there is no order."""
 
@@ -18,6 +16,9 @@ class Covering:
     """The unknowns within their bounds, without the regions that were explored."""
 
     def __init__(self, every: Sequence[Unknown]) -> None:
+        import z3  # type: ignore[import-untyped]  # noqa: PLC0415  # comes with an extra, and ships no types
+
+        self.z3 = z3
         self.symbols = [z3.Int(str(one)) for one in every]
         self.solver = z3.SolverFor("QF_LIA")
         for symbol, one in zip(self.symbols, every, strict=True):
@@ -31,9 +32,9 @@ class Covering:
         while True:
             limits = [] if self.most is None else [symbol <= self.most for symbol in self.symbols]
             answer = self.solver.check(*limits)
-            if answer == z3.unknown:
+            if answer == self.z3.unknown:
                 raise UndecidedError(self.solver.reason_unknown())
-            if answer == z3.sat:
+            if answer == self.z3.sat:
                 model = self.solver.model()
                 return tuple(model.eval(symbol, model_completion=True).as_long() for symbol in self.symbols)
             if self.most is None:
@@ -42,7 +43,7 @@ class Covering:
 
     def cover(self, decisions: Decisions) -> None:
         """The configurations that answer as these decisions say are explored."""
-        self.solver.add(z3.Or(*self._otherwise(decisions)))
+        self.solver.add(self.z3.Or(*self._otherwise(decisions)))
 
     def _otherwise(self, decisions: Decisions) -> Iterator[Any]:
         for weights, (low, high) in decisions.intervals.items():
@@ -54,7 +55,7 @@ class Covering:
             yield from (self._sum(weights) == value for value in sorted(values))
 
     def _sum(self, weights: Weights) -> Any:
-        return z3.Sum([weight * self._term(symbol) for symbol, weight in weights])
+        return self.z3.Sum([weight * self._term(symbol) for symbol, weight in weights])
 
     def _term(self, symbol: Symbol) -> Any:
         """For a positive divisor, the solver divides as Python does."""
