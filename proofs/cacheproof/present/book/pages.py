@@ -20,6 +20,7 @@ from cacheproof.present.book.planted_page import planted_part
 from cacheproof.present.book.reference_page import new_pages, reference_part
 from cacheproof.present.book.results_pages import results_part
 from cacheproof.present.book.source import source_part
+from cacheproof.present.book.strength_page import strength_part
 from cacheproof.present.book.tables import era_part, eras_part, properties_part, rules_part, scopes_part
 
 PARTS: Mapping[str, Part] = MappingProxyType(
@@ -42,6 +43,7 @@ PARTS: Mapping[str, Part] = MappingProxyType(
         "findings": findings_part,
         "features": features_part,
         "modules": modules_part,
+        "strength": strength_part,
     }
 )
 """What can be generated, by the word of its marker."""

@@ -1,0 +1,79 @@
+"""How strongly each property of the normative variants is known, and why not more strongly."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from cacheproof.model.registry import AnyComponent
+from cacheproof.model.scope import scopes_of
+
+PROVED, CONFIRMED, EXPLORED = STRENGTHS = "proved for all sizes", "confirmed to a bound", "explored"
+
+SHOWN = 3
+"""So many scopes of a property are named, and the others counted."""
+
+
+class Known(NamedTuple):
+    """A property and the strongest that is known of it."""
+
+    component: str
+    name: str
+    strength: str
+    how: str
+    """In which scopes, or why it is only explored."""
+
+
+def known_of(component: AnyComponent) -> Iterator[Known]:
+    """Each property of the component, in the order in which they are declared."""
+    proved, confirmed = proved_names(component), confirmed_in(component)
+    for rule in component.properties():
+        if rule.name in proved:
+            yield Known(component.name, rule.name, PROVED, "")
+        elif rule.name in confirmed:
+            yield Known(component.name, rule.name, CONFIRMED, listed(confirmed[rule.name]))
+        else:
+            yield Known(component.name, rule.name, EXPLORED, _reason(component, rule.name))
+
+
+def proved_names(component: AnyComponent) -> set[str]:
+    """The claims of the obligations of this component; some of them have the names of properties."""
+    from cacheproof.prove.session import PROOFS  # noqa: PLC0415  # z3 comes with an extra
+
+    proofs = PROOFS.get(component.name, ())
+    invariants = {claim.name for proof in proofs for claim in proof.invariants}
+    return invariants | {claim.name for proof in proofs for claim in proof.laws}
+
+
+def confirmed_in(component: AnyComponent) -> dict[str, list[str]]:
+    """For each property that is confirmed for any numbers, the scopes; their counts are checked by `regions`."""
+    states = [rule.name for rule in component.normative.held_to(component.safety)]
+    steps = [rule.name for rule in component.normative.held_to(component.steps)]
+    found: dict[str, list[str]] = {}
+    for scope in scopes_of(component):
+        if scope.numbers is not None and scope.numbers.regions is not None:
+            for name in (*states, *steps):
+                if name not in scope.numbers.unreached:
+                    found.setdefault(name, []).append(f"`{scope.name}` ({', '.join(map(any_of, scope.numbers.any))})")
+    return found
+
+
+def any_of(text: str) -> str:
+    """What the scope file says, in words."""
+    field, _, bounds = text.partition("=")
+    low, _, high = bounds.partition("..")
+    return f"{field} from {low} to {high}" if high else f"any {field}" + (f" from {low}" if low else "")
+
+
+def listed(scopes: Sequence[str]) -> str:
+    """The first scopes, and how many others there are."""
+    further = len(scopes) - SHOWN
+    return "; ".join(scopes[:SHOWN]) + (f"; and {further} more" if further > 0 else "")
+
+
+def _reason(component: AnyComponent, name: str) -> str:
+    if name in {rule.name for rule in component.progress}:
+        return "progress needs every cycle of the states"
+    if all(scope.numbers is None for scope in scopes_of(component)):
+        return "no scope of this component has unknown numbers"
+    return "no scope with unknown numbers reaches its witness"
