@@ -2,6 +2,9 @@
 
 `decode` is a step of one token for every running request, `admit` a new prompt that evicts, `hit` a cached prompt. One
 request is served at a time. A release serves two groups.
+
+Tensors have tables of full attention only, so `tensor_decode` and `tensor_admit` have two groups of it. The release has
+a window wider than any request instead, because it takes no second group of full attention.
 """
 
 from __future__ import annotations
@@ -11,6 +14,8 @@ from collections.abc import Mapping
 from cacheproof.bench.measure import Benchmark, Contender, Goal, Released
 
 TURNS = 24
+WIDEST = 1 << 20
+"""Tokens of a window out of which no token falls."""
 ONE, TWO = "one group", "two groups"
 GOAL = Goal((TWO,), times_the_release=1, times_the_yardstick=0.5)
 """At most twice the time of one group, and at most the time of a release with two."""
@@ -72,7 +77,58 @@ def cycle(name: str, about: str, *, hit: int) -> Benchmark:
     )
 
 
+def tensor_decode() -> Benchmark:
+    """A step on tensors."""
+
+    def sizes(*, small: bool) -> dict[str, int]:
+        return {name: size for name, size in decode_sizes(small=small).items() if name != "window"}
+
+    def contenders(*, small: bool) -> Mapping[str, Contender]:
+        from cacheproof.bench.tensor.grouped_bursts import TensorSteps  # noqa: PLC0415  # torch is an extra
+
+        return {ONE: TensorSteps(**sizes(small=small), groups=1), TWO: TensorSteps(**sizes(small=small), groups=2)}
+
+    return Benchmark(
+        name="groups-tensor_decode",
+        about="slots for one token of every running request, on tensors",
+        unit="steps",
+        size="256 running requests, two groups of full attention",
+        contenders=contenders,
+        goal=GOAL,
+        released=lambda small: Released("grouped_decode", {**sizes(small=small), "window": WIDEST, "groups": 2}),
+        timed=True,
+        most_repeats=TURNS,
+    )
+
+
+def tensor_admit() -> Benchmark:
+    """Prompts at once on tensors."""
+
+    def sizes(*, small: bool) -> dict[str, int]:
+        requests, tokens = (4, 128) if small else (64, 2048)
+        return {"requests": requests, "tokens": tokens, "block_size": 16, "blocks": requests * tokens // 16 * 17 // 16}
+
+    def contenders(*, small: bool) -> Mapping[str, Contender]:
+        from cacheproof.bench.tensor.grouped_bursts import TensorAdmissions  # noqa: PLC0415  # torch is an extra
+
+        asked = sizes(small=small)
+        return {ONE: TensorAdmissions(**asked, groups=1), TWO: TensorAdmissions(**asked, groups=2)}
+
+    return Benchmark(
+        name="groups-tensor_admit",
+        about="new prompts at once, hashed before: look up, slots, register, on tensors",
+        unit="prompts",
+        size="64 prompts of 2,048 tokens, two groups of full attention",
+        contenders=contenders,
+        goal=GOAL,
+        released=lambda small: Released("grouped_burst", {**sizes(small=small), "window": WIDEST, "groups": 2}),
+        timed=True,
+    )
+
+
 BENCHMARKS = (
+    tensor_decode(),
+    tensor_admit(),
     decode(),
     cycle("admit", "a new prompt: look up, slots, free", hit=0),
     cycle("hit", "a cached prompt: look up, slots, free", hit=1),

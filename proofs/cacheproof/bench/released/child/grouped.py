@@ -90,5 +90,34 @@ class Cycle:
         return works.Turn(seconds, len(self.requests), [found_in_all])
 
 
-WORKS: Mapping[str, Callable[..., Any]] = {"grouped_decode": Decode, "grouped_cycle": Cycle}
+class Burst:
+    """New prompts, hashed before: looked up and allocated, one after the other. Afterwards they are freed, untimed."""
+
+    def __init__(self, requests: int, tokens: int, block_size: int, blocks: int, window: int, groups: int) -> None:
+        self.pool = Pool(blocks, block_size, tokens, groups, window)
+        self.count, self.tokens = requests, tokens
+
+    def turn(self, number: int) -> Any:
+        """Another burst; the tokens that were found, and the blocks that full attention was given."""
+        manager, hits, taken, first = self.pool.manager, 0, 0, (number + 1) * self.count
+        requests = [
+            self.pool.hashed(str(place), works.prompt_of(first + place, self.tokens)) for place in range(self.count)
+        ]
+        started = time.process_time()
+        for request in requests:
+            found, computed, *_ = manager.get_computed_blocks(request)
+            given = manager.allocate_slots(request, request.num_tokens - computed, computed, found)
+            hits, taken = hits + computed, taken + len(given.blocks[0])
+        seconds = time.process_time() - started
+        for request in requests:
+            request.num_computed_tokens = request.num_tokens
+            manager.free(request)
+        return works.Turn(seconds, self.count, [hits, taken])
+
+
+WORKS: Mapping[str, Callable[..., Any]] = {
+    "grouped_decode": Decode,
+    "grouped_cycle": Cycle,
+    "grouped_burst": Burst,
+}
 """What can be measured, by name."""
