@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from cacheproof.prove.implementation.ledger import OPEN, reached, reason_of, tensor_functions
+from cacheproof.prove.implementation.prover import STATEMENTS
 from cacheproof.prove.session import CORRESPONDENCES
 from cacheproof.tensor_models import MODELS
+
+PAGE = Path(__file__).parents[4] / "docs" / "proofs.md"
 
 
 def test_each_function_is_either_reached_or_named() -> None:
@@ -24,3 +29,20 @@ def test_each_operation_of_a_component_with_correspondences_is_proved_or_named()
         places = {place for one in CORRESPONDENCES[name] if not one.nightly for place in one.places()}
         assert {kind.wire_name() for kind in model.operations} <= places
     assert set(MODELS) - set(CORRESPONDENCES) == {"scheduler"}
+
+
+def test_the_page_has_the_number_of_obligations() -> None:
+    """One for the initial state of each shape, and one for each claim about each operation."""
+    usual, every = (
+        sum(
+            1 + len(STATEMENTS) * (len(shape.places()) - 1)
+            for shapes in CORRESPONDENCES.values()
+            for shape in shapes
+            if nightly or not shape.nightly
+        )
+        for nightly in (False, True)
+    )
+    says = (
+        f"{usual} obligations of the tensor code, of {len(CORRESPONDENCES)} components, and the set `all` has {every}."
+    )
+    assert says in PAGE.read_text()
