@@ -120,8 +120,9 @@ def _invalid_environment(config: Config) -> str | None:
 
 def content_of(config: Config, request: Request, position: Position) -> Content:
     """What the full block at this position of the request holds; nothing beyond the last full block."""
-    full = config.lengths[request] // config.block_size
-    return config.chains[request][position] if position < full else NOTHING
+    chain = config.chains[request]
+    full = min(len(chain), config.lengths[request] // config.block_size)
+    return chain[position] if position < full else NOTHING
 
 
 def hash_of(config: Config, content: Content) -> Hash:
