@@ -26,6 +26,10 @@ STATES = 20_000
 """Default of the limit on the states of one region."""
 
 
+BETWEEN_LOOKS = 64
+"""States between two looks at the clock, each with a word on how far it is."""
+
+
 class Extent(Enum):
     """How far the regions reach."""
 
@@ -124,6 +128,7 @@ class Generalisation:
         names = tuple(rule.name for rule in self.rules)
         self.made = Generalised(component.name, variant.tag, scope, tuple(unknowns), held_to=names)
         self.begun = time.monotonic()
+        self.turns = 0
 
     def run(self) -> Generalised:
         """Explore region by region. Interrupting it ends it with what is known so far.
@@ -165,6 +170,9 @@ class Generalisation:
 
         def go_on(states: int) -> None:
             interruption.raise_if_any()
+            self.turns += 1
+            if self.turns % BETWEEN_LOOKS:
+                return
             self.tell(f"{self}: {made.regions} regions, {made.states + states:,} states")
             if self.limits.seconds is not None and time.monotonic() - self.begun > self.limits.seconds:
                 raise TimeoutError

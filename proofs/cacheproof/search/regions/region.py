@@ -52,6 +52,9 @@ class RegionSearch:
         self.unseen_steps = [rule for rule in self.steps if rule.name not in witnessed]
         self.decisions, self.witnessed = decisions, witnessed
         """Properties whose witness was seen, here or in a region before; they are added here."""
+        self.config_of_witnesses = config._replace()
+        """The same configuration as another object. What is cached for it while no answer is kept is not taken for
+        decided."""
         self.compress = compression(shape_of(variant.state), remembered=0)
         self.known: set[Any] = set()
         self.found: list[tuple[Any, Any, int, Operation | None]] = []
@@ -114,7 +117,7 @@ class RegionSearch:
         """Which of these properties have their witness here. Only that they have it anywhere is said: no decision."""
         if unseen:
             self.decisions.paused = True
-            reached = [rule for rule in unseen if rule.witness(self.config, *seen)]
+            reached = [rule for rule in unseen if rule.witness(self.config_of_witnesses, *seen)]
             self.decisions.paused = False
             for rule in reached:
                 unseen.remove(rule)

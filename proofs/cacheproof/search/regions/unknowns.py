@@ -18,7 +18,7 @@ COMPARING = ("__hash__", "__eq__", "__ne__")
 Place = tuple[str | int, ...]
 """A field of the configuration, and the positions inside it."""
 
-TEXT = re.compile(r"(?P<field>\w+)(?P<places>(\[\d+\])*)(=(?P<low>\d+)\.\.(?P<high>\d*))?")
+TEXT = re.compile(r"(?P<field>\w+)(?P<places>(\[\d{1,9}\])*)(=(?P<low>\d{1,18})\.\.(?P<high>\d{0,18}))?")
 
 
 class Unknown(NamedTuple):

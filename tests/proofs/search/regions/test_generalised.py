@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import pytest
@@ -19,7 +20,7 @@ from cacheproof.search.regions.generalised import NO_OTHER, Extent, Generalisati
 from cacheproof.search.regions.region import Region, RegionSearch
 from cacheproof.search.regions.unknowns import configured, unknowns
 from cachespec import lru
-from cachespec.kernel import Outcome
+from cachespec.kernel import Outcome, Safety, Step
 from cachespec.lru.state import Cache
 
 LRU = component_named("lru")
@@ -134,3 +135,22 @@ def test_an_interruption_reports_what_is_known(monkeypatch: pytest.MonkeyPatch) 
     found = made.run()
     assert (found.extent, found.regions, found.confirmed) == (Extent.INTERRUPTED, 2, ())
     assert found.states > 0
+
+
+def test_what_a_witness_has_cached_is_not_taken_for_decided() -> None:
+    @cache
+    def is_large(config: Any) -> bool:
+        return bool(config.capacity > 5)
+
+    first: Safety[Any, Any] = Safety(
+        "LRU-1", "asks first", lambda config, view: True, lambda config, view: is_large(config)
+    )
+    second: Step[Any, Any] = Step(
+        "LRU-5",
+        "does not hold for large capacities",
+        lambda config, before, operation, outcome, after: not is_large(config),
+        lambda config, before, operation, outcome, after: False,
+    )
+    component = replace(LRU, safety=(first,), steps=(second,))
+    made = Generalisation(component, NORMATIVE, SCOPE.config, SCOPE.plan, NUMBERS).run()
+    assert made.broken["LRU-5"].violation.trace.config.capacity > 5
