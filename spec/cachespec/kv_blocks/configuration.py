@@ -121,8 +121,7 @@ def _invalid_environment(config: Config) -> str | None:
 def content_of(config: Config, request: Request, position: Position) -> Content:
     """What the full block at this position of the request holds; nothing beyond the last full block."""
     chain = config.chains[request]
-    full = min(len(chain), config.lengths[request] // config.block_size)
-    return chain[position] if position < full else NOTHING
+    return chain[position] if position < len(chain) else NOTHING
 
 
 def hash_of(config: Config, content: Content) -> Hash:

@@ -45,12 +45,13 @@ def freed(before: View, after: View) -> Blocks:
 
 
 def pending(config: Config, view: View) -> set[tuple[int, int]]:
-    """Blocks and the contents that steps in flight will fill them with."""
+    """Blocks and the contents that steps in flight will fill them with; drafts behind the last token fill none."""
     tables, size = dict(view.tables), config.block_size
     return {
         (tables[request][position], content_of(config, request, position))
         for request, holding in view.holdings
-        for position in range(holding.computed // size, min(holding.blocks, holding.scheduled // size))
+        for last in [min(holding.scheduled, config.lengths[request])]
+        for position in range(holding.computed // size, min(holding.blocks, last // size))
         if position * size >= holding.cached_tokens
     }
 
