@@ -6,8 +6,7 @@ from collections.abc import Iterable
 
 from cachespec import scheduler
 from cachespec.engine.worker import Gather, Step
-from cachespec.kv_blocks.configuration import NOTHING, Block
-from cachespec.scheduler.configuration import Request
+from cachespec.kv_blocks.state import NO_TABLE
 from cachespec.scheduler.view import touched
 from cachespec.scheduler.work import by_content
 from cachespec.scheduler.worker import Chunk, Key, blocks_of
@@ -47,19 +46,6 @@ def loads(
     A hit is not loaded again: where the store ends inside a block, its load would spoil the rest of a shared one.
     """
     stored = min(config.external[part.request], part.start) if config.external else 0
-    found = len(tuple(hits(before, state, part.request))) * config.block_size
+    found = state.kv.holdings.get(part.request, NO_TABLE).cached_tokens
     if stored > found and not before.computed.has(part.request):
         yield Chunk(part.request, found, stored, blocks_of(state.kv, part.request))
-
-
-def hits(before: scheduler.State, state: scheduler.State, request: Request) -> Iterable[Block]:
-    """The first blocks of the request's table that were registered before this step, and are for the same content."""
-    for block in blocks_of(state.kv, request):
-        if not (before.kv.registered.has(block) and same_content(before, state, block)):
-            return
-        yield block
-
-
-def same_content(before: scheduler.State, state: scheduler.State, block: Block) -> bool:
-    """Whether the block is registered for what it was registered for before."""
-    return state.kv.registered.get(block, NOTHING) == before.kv.registered.get(block, NOTHING)
