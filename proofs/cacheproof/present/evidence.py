@@ -157,7 +157,8 @@ def for_any_numbers(found: list[Record]) -> str:
     """In which scopes the normative variant holds for any numbers, and how many regions that took."""
     normative = [record for record in found if record["variant"] == NORMATIVE]
     regions, states = (sum(record[name] for record in normative) for name in ("regions", "states"))
-    return f"{count(len(normative), 'scope')} for any numbers: {count(regions, 'region')}, {states:,} states"
+    scopes = {(record["component"], record["scope"]) for record in normative}
+    return f"{count(len(scopes), 'scope')} for any numbers: {count(regions, 'region')}, {states:,} states"
 
 
 def proved(found: list[Record]) -> str:

@@ -101,13 +101,34 @@ def violation_at(graph: Graph, rule: AnyRule, at: Where, lineage: Lineage) -> Vi
     return Violation(rule.name, rule.statement, graph.trace([*operations, last]))
 
 
+def violation_of(graph: Graph, rule: AnyRule, operations: Sequence[Operation]) -> Violation:
+    """These operations as a counterexample. Raises `UnsoundReductionError` if the rule holds at their end."""
+    state = graph.variant.start(graph.config)
+    view = graph.view(state)
+    broken = isinstance(rule, Safety) and not rule.holds(graph.config, view)
+    for operation in operations:
+        before = view
+        state, outcome = graph.move(graph.config, state, operation)
+        view = graph.view(state)
+        broken = _broken(graph, rule, before, operation, outcome, view)
+    if not broken:
+        raise UnsoundReductionError(
+            f"{graph.component.name} ({graph.variant.tag}): {rule.name} holds where these operations end"
+        )
+    return Violation(rule.name, rule.statement, graph.trace(operations))
+
+
 def _breaks(graph: Graph, rule: AnyRule, before: Any, kind: type[Operation]) -> Accept:
     def accept(operation: Operation, after: Any, outcome: Outcome) -> bool:
         if type(operation) is not kind:
             return False
-        view = graph.view(after)
-        if isinstance(rule, Step):
-            return not rule.holds(graph.config, graph.view(before), operation, outcome, view)
-        return isinstance(rule, Safety) and not rule.holds(graph.config, view)
+        return _broken(graph, rule, graph.view(before), operation, outcome, graph.view(after))
 
     return accept
+
+
+def _broken(graph: Graph, rule: AnyRule, before: Any, operation: Operation, outcome: Outcome, after: Any) -> bool:
+    """Whether this step breaks the rule; the states are as properties read them."""
+    if isinstance(rule, Step):
+        return not rule.holds(graph.config, before, operation, outcome, after)
+    return isinstance(rule, Safety) and not rule.holds(graph.config, after)

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cacheproof.foundation.errors import ExitStatus, InputError
+from cacheproof.foundation.errors import ExitStatus, InconclusiveError, InputError
 from cacheproof.foundation.workers import shared_out, stopped, tell
 from cacheproof.model.registry import AnyComponent, component_named, variant_named
 from cacheproof.model.scope import Scope, scope_named, scopes_of
-from cacheproof.model.store import save
+from cacheproof.model.store import name_of, save
 from cacheproof.model.trace_json import violation_to_message
+from cacheproof.search.path import UnsoundReductionError
 from cacheproof.search.regions.generalised import Extent, Generalisation, Generalised, Limits
 from cacheproof.search.regions.number import RefusedError
 from cacheproof.search.regions.unknowns import unknowns
@@ -38,6 +39,13 @@ class RegionTask:
     limits: Limits
     judged: bool
     """Whether the counts of the scope file are those of this run."""
+
+    @property
+    def kept_as(self) -> str:
+        """The name under which the run is kept: a run for other numbers than the scope file's does not replace its."""
+        own = scope_named(component_named(self.component), self.scope).numbers
+        other = () if own is not None and own.any == self.numbers else self.numbers
+        return name_of(self.component, self.variant, self.scope, *other)
 
     def __str__(self) -> str:
         return f"{self.component} {self.variant} {self.scope}"
@@ -132,7 +140,7 @@ def perform(tasks: Sequence[RegionTask], jobs: int, show: Callable[[str], object
     else:
         done = shared_out(performed_in_worker, tasks, min(jobs, len(tasks)), show=show, patience=SECONDS_TO_STOP)
     for run in done:
-        save(KIND, f"{run.task.component}.{run.task.variant}.{run.task.scope}", run.record())
+        save(KIND, run.task.kept_as, run.record())
         yield run
 
 
@@ -148,7 +156,11 @@ def performed_in_worker(task: RegionTask) -> RegionRun:
 
 
 def performed(task: RegionTask, show: Callable[[str], object]) -> RegionRun:
-    """One task. Raises `InputError` if the specification asks for the type of one of the numbers."""
+    """One task.
+
+    Raises `InputError` if the specification asks for the type of one of the numbers, and `InconclusiveError` if a
+    counterexample is none with the plain integers of its configuration.
+    """
     component = component_named(task.component)
     scope, variant = scope_named(component, task.scope), variant_named(component, task.variant)
     numbers = unknowns(scope.config, task.numbers)
@@ -158,6 +170,8 @@ def performed(task: RegionTask, show: Callable[[str], object]) -> RegionRun:
         ).run()
     except RefusedError as error:
         raise InputError(f"{task}: {error}: take a number for it") from None
+    except UnsoundReductionError as error:
+        raise InconclusiveError(f"{task}: a counterexample is not confirmed: {error}") from None
     return RegionRun(task, made)
 
 

@@ -9,10 +9,10 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 from cacheproof.foundation.interruption import Interruption, heard
-from cacheproof.model.plan import Granularity, Plan
+from cacheproof.model.plan import Plan
 from cacheproof.model.registry import AnyComponent, AnyVariant
-from cacheproof.model.trace import Violation, record
-from cacheproof.search.path import UnsoundReductionError
+from cacheproof.model.trace import Violation
+from cacheproof.search.path import Graph, violation_of
 from cacheproof.search.regions.covering import Covering, UndecidedError
 from cacheproof.search.regions.decisions import Decisions
 from cacheproof.search.regions.region import Region, RegionSearch
@@ -201,21 +201,5 @@ class Generalisation:
 
     def _executed(self, rule: StateOrStep, config: Any, operations: Sequence[Operation]) -> Violation:
         """The counterexample as plain integers show it. Raises `UnsoundReductionError` if they do not show it."""
-        variant, whole_calls = self.variant, self.plan.granularity is Granularity.CALL
-        move = variant.call if whole_calls else variant.step
-        state = variant.start(config)
-        holds = not isinstance(rule, Safety) or rule.holds(config, variant.view(config, state))
-        for operation in operations:
-            before = variant.view(config, state)
-            state, outcome = move(config, state, operation)
-            after = variant.view(config, state)
-            if isinstance(rule, Safety):
-                holds = rule.holds(config, after)
-            else:
-                holds = rule.holds(config, before, operation, outcome, after)
-        if holds:
-            raise UnsoundReductionError(
-                f"{self}: {rule.name} is broken by numbers of any value, and not by their values"
-            )
-        trace = record(self.component, variant, config, operations, whole_calls=whole_calls)
-        return Violation(rule.name, rule.statement, trace)
+        graph = Graph(self.component, self.plan.explored(self.variant), config, self.plan, lambda state: state)
+        return violation_of(graph, rule, operations)
