@@ -1,41 +1,49 @@
 """A scheduling step, for any number of requests and items, any lengths, and any budgets.
 
-The step's own functions are run, in three proofs. `COUNTS`: what is offered of a request is not negative and within the
-budget. `ITEMS`: the encoder pass makes neither the tokens nor the compute budget grow, or negative. `STEP`: with any
-counts and any passes of which that is so, whatever is scheduled is positive and within both budgets. What the caches
-answer is arbitrary, as is what is in flight and in which order requests stand: the claims hold whatever those say.
+Three proofs run the functions of the step itself. `COUNTS`: the number of tokens offered to a request is not negative
+and is within the budget. `ITEMS`: the encoder pass does not raise the token count or the compute budget, and makes
+neither negative. `STEP`: with any counts and passes that meet these two claims, each scheduled count is positive and
+within both budgets. The answers of the caches, the plans in flight and the order of requests are arbitrary
+(`prove/scheduler_stand_ins.py`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from cacheproof.prove import states
-from cacheproof.prove.executor import (
-    SymbolicBoolean,
-    SymbolicInteger,
-    Term,
-    assume,
-    both,
-    demand,
-    integer,
-    integer_term,
-    path,
-)
+from cacheproof.prove.executor import Term, assume, both, demand, integer
 from cacheproof.prove.loops import Locals, Loop
 from cacheproof.prove.proof import Law, Proof
-from cacheproof.prove.sequences import SymbolicSequence, Unknown, length
+from cacheproof.prove.scheduler_stand_ins import (
+    RULES,
+    answered,
+    any_answer,
+    any_cache,
+    any_count,
+    any_fit,
+    any_line,
+    any_state,
+    asked,
+    greatest,
+    is_fit,
+    is_offer,
+    least,
+    left_out,
+    opaque,
+    unloaded,
+)
+from cacheproof.prove.sequences import SymbolicSequence, length
 from cacheproof.prove.shapes import INTEGER
 from cachespec import scheduler
-from cachespec.encoder_cache import Cache
 from cachespec.kernel import DONE, FROZEN, Containers, Outcome
 from cachespec.kernel.names import hints_of
 from cachespec.scheduler import configuration, counts, feasibility, items, normative, rounds
 from cachespec.scheduler.configuration import LENGTH, START, Config
 from cachespec.scheduler.operations import Add, Schedule
-from cachespec.scheduler.round_state import Asked, Fit, Prefix, Search, Slots
+from cachespec.scheduler.round_state import Fit, Search
 from cachespec.scheduler.state import State
 
 import z3  # type: ignore[import-untyped]  # isort: skip  # z3 ships no types
@@ -54,176 +62,13 @@ SMALL = Config(
 )
 
 
-# What is arbitrary --------------------------------------------------------------------------------------------------
-
-
-class Held(NamedTuple):
-    """What a step looks at of the encoder cache."""
-
-    held: Any
-
-
-def any_state(name: str) -> State:
-    """A state of which the queues, the counts and the encoder cache are anything, and the rest is not looked at."""
-    hints = hints_of(State)
-    fields: dict[str, Any] = {
-        part: states.fresh(hints[part], f"{name}.{part}")
-        for part in ("computed", "produced", "proposed", "compiling", "gone", "leaving", "transfers")
-    }
-    return State(
-        kv=opaque(),
-        encoder=any_cache(),
-        waiting=any_line(),
-        running=any_line(),
-        plans=any_line(),
-        worker=opaque(),
-        **fields,
-    )
-
-
-def opaque() -> Any:
-    """What nobody looks into."""
-    return Unknown()
-
-
-def any_line(*_: object) -> Any:
-    """Requests in any order."""
-    return SymbolicSequence.fresh(INTEGER, "line")
-
-
-def any_cache(*_: object) -> Any:
-    """Any encoder cache: a step looks into nothing of it but what is held."""
-    return Held(states.fresh(hints_of(Cache)["held"], "held"))
-
-
-def any_answer() -> Any:
-    """Yes or no."""
-    return SymbolicBoolean(path().fresh("yes", z3.BoolSort()))
-
-
-def any_count(*_: object) -> Any:
-    """A number that is not negative."""
-    count = integer("count")
-    assume(count >= 0)
-    return count
-
-
-def asked(*_: object) -> Asked:
-    """In the place of a question to the encoder cache."""
-    return Asked(any_cache(), any_answer())
-
-
-def answered(*_: object) -> Slots:
-    """In the place of a question for KV blocks."""
-    return Slots(opaque(), any_answer())
-
-
-def least(one: Any, other: Any) -> Any:
-    """`min` of two, without forking."""
-    return SymbolicInteger(z3.If(integer_term(one) < integer_term(other), integer_term(one), integer_term(other)))
-
-
-def greatest(one: Any, other: Any) -> Any:
-    """`max` of two, without forking."""
-    return SymbolicInteger(z3.If(integer_term(one) > integer_term(other), integer_term(one), integer_term(other)))
-
-
-def left_out(line: Any, request: Any) -> Any:
-    """In the place of a line without one who stands in it: shorter by one."""
-    shorter = any_line()
-    assume(both(length(line) > 0, length(shorter) == length(line) - 1))
-    return shorter
-
-
-def line_with(config: Any, line: Any, request: Any) -> Any:
-    """In the place of a line with one more request: any line."""
-    return any_line()
-
-
-def any_victim(config: Any, state: State) -> Any:
-    """In the place of the choice of who is preempted."""
-    return integer("victim")
-
-
-def anything_lost(rules: Any, config: Any, state: State, request: Any) -> State:
-    """In the place of what a preempted request gives back."""
-    return state._replace(kv=opaque(), encoder=any_cache(), plans=any_line())
-
-
-def any_prefix(rules: Any, config: Any, state: State, request: Any) -> Prefix:
-    """In the place of what is cached of a request: any hits, and any start, even beyond what there is to compute."""
-    start: Any = any_count()
-    covered: Any = integer("covered")
-    return Prefix(any_line(), start, covered)
-
-
-def unloaded(config: Any, state: State, request: Any, prefix: Prefix) -> State:
-    """In the place of a load from an external store, which changes the worker only."""
-    return state
-
-
-def any_wish(config: Any, state: State, request: Any, start: Any) -> Any:
-    """In the place of what a request has to compute: any number, also a negative one."""
-    return integer("wanted")
-
-
-def any_offer(config: Any, state: State, request: Any, start: Any, tokens: Any, budget: Any) -> Any:
-    """In the place of what is offered of it: what `COUNTS` says of that."""
-    offer = integer("offer")
-    assume(is_offer(offer, budget))
-    return offer
-
-
-def any_fit(rules: Any, config: Any, fit: Any, request: Any, start: Any) -> Any:
-    """In the place of the encoder pass: what `ITEMS` says of it."""
-    after = states.fresh_like(fit, "fit")
-    assume(is_fit(fit, after))
-    return after
-
-
-def is_offer(offer: Any, budget: Any) -> SymbolicBoolean:
-    """Not negative, and within the budget."""
-    return both(offer >= 0, offer <= budget)
-
-
-def is_fit(before: Any, after: Any) -> SymbolicBoolean:
-    """Neither the tokens nor the compute budget have grown, or are negative."""
-    return both(after.tokens >= 0, after.tokens <= before.tokens, after.embeds >= 0, after.embeds <= before.embeds)
-
-
-def any_admission(config: Any, current: Any, request: Any) -> Any:
-    """In the place of the look at grammars and adapters: either answer."""
-    return any_answer()
-
-
-def loading_or_denied(rules: Any, config: Any, current: Any, request: Any, prefix: Prefix) -> Any:
-    """In the place of a load before the admission: the request waits on, in any state, or none is admitted any more."""
-    ended: Any = integer("ended")
-    return current._replace(state=current.state._replace(kv=opaque()), ended=ended)
-
-
-RULES = normative.RULES._replace(
-    wanted=any_wish,
-    offered=any_offer,
-    offered_whole=any_offer,
-    may_join=any_admission,
-    is_reserved=lambda config, state, request: any_answer(),
-    load=loading_or_denied,
-    cached_prefix=any_prefix,
-    victim=any_victim,
-    lose=anything_lost,
-    back_in_line=line_with,
-    joined=line_with,
-)
-
-
 # What is claimed ----------------------------------------------------------------------------------------------------
 
 scheduled_by_itself = rounds.scheduled
 
 
 def scheduled_and_judged(rules: Any, config: Any, current: Any, request: Any, start: Any, fit: Any) -> Any:
-    """The only function that puts anything into a plan; what it is given is judged first."""
+    """`scheduled`, the only function that adds to a plan, with its arguments judged first."""
     demand("SCH-1", fit.tokens > 0)
     demand("SCH-1/budget", fit.tokens <= current.tokens)
     demand("SCH-4", both(fit.embeds >= 0, fit.embeds <= current.embeds))
@@ -233,14 +78,14 @@ def scheduled_and_judged(rules: Any, config: Any, current: Any, request: Any, st
 
 
 def planned(rules: Any, config: Any, current: Any) -> tuple[State, Outcome]:
-    """In the place of the plan: what is left of both budgets is judged."""
+    """Stands for the making of the plan, and judges the rest of both budgets."""
     demand("SCH-1/budget", both(current.tokens >= 0, current.tokens <= config.token_budget))
     demand("SCH-4", both(current.embeds >= 0, current.embeds <= config.encoder_compute))
     return current.state, DONE
 
 
 def count_only(rules: Any, config: Any, state: State) -> tuple[State, Outcome]:
-    """In the place of a step: both counts, of any request, from anywhere, for any wish and any budget."""
+    """Stands for a step: both counts, for any request, start, wish and budget."""
     request, start, tokens, budget = any_request(config), any_count(), integer("tokens"), any_count()
     for count in (rules.offered, rules.offered_whole):
         demand("SCH-1/count", is_offer(count(config, state, request, start, tokens, budget), budget))
@@ -248,7 +93,7 @@ def count_only(rules: Any, config: Any, state: State) -> tuple[State, Outcome]:
 
 
 def pass_only(rules: Any, config: Any, state: State) -> tuple[State, Outcome]:
-    """In the place of a step: one encoder pass, of any request, from anywhere."""
+    """Stands for a step: one encoder pass, for any request and start."""
     closed: Any = integer("closed")
     begun = Fit(any_cache(), any_count(), any_count(), 0, (), (), closed, 0)
     demand("SCH-1/items", is_fit(begun, items.fitted(rules, config, begun, any_request(config), any_count())))
@@ -256,7 +101,7 @@ def pass_only(rules: Any, config: Any, state: State) -> tuple[State, Outcome]:
 
 
 def law(name: str, statement: str) -> Law:
-    """A claim that is demanded where it matters, in the middle of the step."""
+    """A claim that the stand-ins demand in the middle of the step."""
     return Law(name, statement, (Schedule,), lambda move: True)
 
 
@@ -264,19 +109,19 @@ def law(name: str, statement: str) -> Law:
 
 
 def fitting(entry: Locals, now: Locals) -> Iterable[Any]:
-    """The tokens become no more and not negative, and so does the compute budget."""
+    """The token count and the compute budget do not grow, and do not become negative."""
     yield is_fit(entry["fit"], now["fit"])
 
 
 def within_budgets(entry: Locals, now: Locals) -> Iterable[Any]:
-    """Likewise what is left of the budgets of the step."""
+    """The rests of both budgets of the step do not grow, and do not become negative."""
     before, current = entry["current"], now["current"]
     yield both(current.tokens >= 0, current.tokens <= before.tokens)
     yield both(current.embeds >= 0, current.embeds <= before.embeds)
 
 
 def searching(entry: Locals, now: Locals) -> Iterable[Any]:
-    """Whoever is preempted for blocks: the budgets of the step stay as they are."""
+    """A preemption for blocks leaves the budgets of the step as they are."""
     for name in ("search", "current"):
         before, after = round_of(entry[name]), round_of(now[name])
         yield both(after.tokens == before.tokens, after.embeds == before.embeds)
@@ -311,7 +156,7 @@ STEP_LOOPS = (
 
 
 def fresh(kind: Any, name: str) -> Any:
-    """Any value; what a valid configuration says of its items is assumed where one is read."""
+    """Any value; each item, prompt or output that is read meets the rules of a valid configuration."""
     if kind is State:
         return any_state(name)
     value = states.fresh(kind, name)
@@ -337,7 +182,7 @@ def fresh(kind: Any, name: str) -> Any:
 
 
 def lift(kind: Any, value: Any) -> Any:
-    """A concrete state, as far as it is looked at."""
+    """The part of a concrete state that a step reads, as terms."""
     if kind is not State:
         return states.lift(kind, value)
     lifted = any_state("lifted")
@@ -352,7 +197,7 @@ def lift(kind: Any, value: Any) -> Any:
 
 
 def environment(config: Any, operation: Any) -> Iterable[Any]:
-    """A valid configuration, and requests that it has."""
+    """The configuration is valid, and has at least one request."""
     yield both(config.block_size > 0, config.token_budget > 0, config.max_running > 0, config.ahead > 0)
     yield both(config.encoder_compute > 0, config.encoder_capacity > 0, config.max_model_len > 0)
     yield both(config.drafts >= 0, config.alignment >= 0, config.long_prefill_threshold >= 0)
@@ -361,7 +206,7 @@ def environment(config: Any, operation: Any) -> Iterable[Any]:
 
 
 def any_request(config: Any) -> Any:
-    """A request that there is; in a witness, where it is known how many there are, the first."""
+    """Any request of the configuration; the first, if the number of requests is known, as in a witness."""
     if z3.is_int_value(z3.simplify(length(config.prompts).term)):
         return 0
     request = integer("request")
@@ -370,12 +215,12 @@ def any_request(config: Any) -> Any:
 
 
 def items_given(config: Any, request: Any) -> Any:
-    """The items of a request; a configuration without any is one in which each has none."""
+    """The items of a request; in a configuration without items, each request has an empty tuple."""
     return config.items[request]
 
 
 def begun(config: Any, containers: Containers = FROZEN) -> State:
-    """A request waits: the initial state of the steps in which witnesses are looked for."""
+    """The initial state of the search for witnesses: one request waits."""
     state = scheduler.NORMATIVE_SCHEDULER.initial(SMALL, FROZEN)
     return scheduler.NORMATIVE_SCHEDULER.step(SMALL, state, Add(0))[0]
 
