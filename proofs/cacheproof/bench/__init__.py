@@ -14,9 +14,9 @@ def benchmarks() -> dict[str, Benchmark]:
 
 
 def benchmarks_named(name: str) -> list[Benchmark]:
-    """The benchmark, or all sizes of one (`decode` is `decode-256`, `decode-1024` and so on).
+    """The benchmark of this name, or all sizes of a family (`decode` is `decode-256`, `decode-1024` and so on).
 
-    Raises InputError that names those there are.
+    Raises InputError, which lists the benchmarks, if the name is unknown.
     """
     known = benchmarks()
     chosen = [one for one in known.values() if name in (one.name, one.family)]

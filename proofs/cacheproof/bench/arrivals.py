@@ -1,9 +1,9 @@
-"""Requests that arrive in bursts of 256, as text or with a picture: what it costs to take one in.
+"""Requests that arrive in bursts of 256, with text or a picture: the cost of taking in a request.
 
-In `arrivals` the calls of `add_request` are timed, and nothing else. In `arrivals_named` it is all that is done for a
-request until it can be looked up and served: a release hashes its blocks when it makes the request, before it is added;
-our scheduler gives numbers to what they hold, and writes all that arrived, after it was added and before the next step.
-The steps in which the requests are served are not timed; all are finished in the step that follows their burst.
+`arrivals` times the calls of `add_request` only. `arrivals_named` times all work on a request until it can be looked up
+and served. A release hashes the blocks of a request when it makes the request, before it adds it. Our scheduler numbers
+the contents of the blocks and writes all arrivals between `add_request` and the next step. The steps that serve the
+requests are not timed; the step after a burst finishes the whole burst.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ KINDS = {"text": 0, "picture": PICTURE}
 
 
 def load(picture: int, named: int, *, small: bool) -> Arrivals:
-    """The work; prompts are of the same length."""
+    """The sizes of the work; all prompts have the same length."""
     count = BURST // SMALL_PART if small else BURST
     return Arrivals(requests=count, block_size=16, text=TOKENS - picture, picture=picture, steps=4, named=named)
 
 
 def benchmark(family: str, kind: str, about: str, named: int) -> Benchmark:
-    """Of requests of this kind."""
+    """The benchmark of requests of this kind."""
 
     def contenders(*, small: bool) -> Mapping[str, Contender]:
         from cacheproof.bench.tensor.arrivals import TensorArrivals  # noqa: PLC0415  # torch is an extra

@@ -1,4 +1,4 @@
-"""The yardstick of the shared memory: the same bytes copied into a buffer and out of it, and nothing else."""
+"""The yardstick of the shared memory: the same bytes copied into a buffer and out of it, without other work."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ BOTH = "put and get"
 
 
 def content(kib: int) -> bytes:
-    """The bytes of an item. Memory that holds nothing but zeros would be a single page, which every copy finds near."""
+    """The bytes of an item. They are not zeros: memory of zeros would be a single page, which caches hold."""
     return random.Random(kib).randbytes(kib << 10)  # noqa: S311  # nothing secret
 
 
@@ -21,18 +21,18 @@ def counted(call: str, put: float, got: float) -> float:
 
 
 class Copies:
-    """One buffer for each item."""
+    """A buffer for each item."""
 
     def __init__(self, call: str, kib: int, items: int, times: int) -> None:
         self.call, self.data, self.times = call, content(kib), times
         self.buffers = [memoryview(bytearray(kib << 10)) for _ in range(items)]
 
     def warm_up(self) -> None:
-        """A turn that is not counted."""
+        """Run a turn that is not counted."""
         self.turn(-1)
 
     def turn(self, number: int) -> Work:  # noqa: ARG002  # every turn is alike
-        """So many items in and out."""
+        """Copy `times` items in and out."""
         seconds, read = 0.0, 0
         for place in range(self.times):
             started = time.process_time()

@@ -1,8 +1,8 @@
 """One decode step: a slot for one token of every running request.
 
-Every request writes one token a step, so one in sixteen needs a new block, and as many blocks become full and can be
-found. A turn is sixteen steps or more, and one before them that is not timed. What blocks hold is known before; to hash
-it is measured by `hashes` and `burst`.
+Every request writes one token a step, so 1 in 16 needs a new block, and as many blocks become full and are registered.
+A turn has at least 16 steps, after an untimed one. The contents of the blocks are known before; `hashes` and `burst`
+measure the hashing.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ RUNNING = (16, 64, 256, 1024, 4096)
 SMALL_PART = 64
 TURNS = 24
 STEPS, LEAST_SLOTS = 16, 4096
-"""Steps of a turn, and slots that it gives at least: a turn of a few microseconds would say nothing"""
+"""Least numbers of steps and of slots in a turn: a turn of a few microseconds would say nothing"""
 ON_TENSORS, BY_CALENDAR = "tensors", "calendar"
 MANY = 256
-"""From so many requests on, times the release are asked for"""
+"""From this number of requests on, the goal is a multiple of the release's rate"""
 
 
 def sizes(running: int, *, small: bool) -> dict[str, int]:
-    """Of the work."""
+    """Sizes of the work."""
     count = max(1, running // SMALL_PART) if small else running
     steps = STEPS if small else max(STEPS, LEAST_SLOTS // count)
     return {"running": count, "block_size": 16, "prompt": 64, "steps": steps, "turns": TURNS}
@@ -45,7 +45,7 @@ def make(running: int) -> Make:
 
 
 def released(running: int) -> Callable[[bool], Released]:
-    """The same of a release."""
+    """The same work of a release."""
     return lambda small: Released("decode", sizes(running, small=small))
 
 

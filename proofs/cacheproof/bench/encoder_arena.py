@@ -1,7 +1,7 @@
-"""Encoder outputs of a step, kept and read again in chunks: in one buffer, and in a dictionary of tensors.
+"""Encoder outputs of a step, stored and read in chunks: in one buffer, and in a dictionary of tensors.
 
-The dictionary keeps what it is given, without a copy, and a chunk is a slice of it; so it stores for next to nothing.
-The arena copies into its buffer. What is read is one tensor for the step in both. Counted are outputs.
+The dictionary keeps each tensor without a copy, and a chunk is a slice of it, so storing costs almost nothing. The
+arena copies into its buffer. Both return one tensor for each step. A unit is an output.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ ARENA = "arena"
 
 
 def sizes(call: str, rows: int, *, small: bool) -> dict[str, int | str]:
-    """So many outputs of so many rows, of 1,024 halves each."""
+    """`outputs` outputs of `rows` rows each; a row has 1,024 halves."""
     return {"call": call, "outputs": 4 if small else 32, "rows": 4 if small else rows, "hidden": 32 if small else 1024}
 
 
 def benchmark(call: str, rows: int) -> Benchmark:
-    """Of one call, for outputs of one length."""
+    """The benchmark of one call, for outputs of one length."""
 
     def contenders(*, small: bool) -> Mapping[str, Contender]:
         from cacheproof.bench.tensor.arena import ArenaOutputs, DictionaryOutputs  # noqa: PLC0415  # torch is an extra

@@ -1,6 +1,6 @@
-"""The encoder cache: the pure specification with 5,000 contents of which a tenth fits, as an oracle steps it.
+"""The encoder cache: the pure specification with 5,000 contents, as an oracle steps it. A tenth of them fits.
 
-Counted are calls: requests of three inputs are admitted and freed in the order of a scheduler, eight at a time.
+A unit is a call. Requests of 3 inputs are admitted and freed in the order of a scheduler, 8 at a time.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from cachespec.kernel import Demand, Request
 CONTENTS = 5_000
 TURN = 2_000
 FRACTION = 50
-"""A small run has one in so many."""
+"""A small run has this fraction of the contents."""
 INPUTS = 3
 ALIVE = 8
 

@@ -1,6 +1,6 @@
-"""Entries of caches, one call at a time: encoder outputs, and a cache by recency.
+"""Single calls of caches: encoder outputs, and a cache by recency.
 
-A single call is where tensors lose: an operation on a tensor costs microseconds however little there is to do.
+Tensors lose on single calls: an operation on a tensor costs microseconds, however small it is.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Sizes = Callable[[bool], Mapping[str, int | str]]
 
 
 def encoder(*, hit: int) -> Sizes:
-    """A tenth of the contents fits; with `hit` there is one, and it does."""
+    """A tenth of the contents fits; with `hit` there is one content, and it fits."""
 
     def sizes(small: bool) -> Mapping[str, int | str]:  # noqa: FBT001  # called with nothing else
         return {"contents": 1000, "capacity": 100, "hit": hit, "times": 20 if small else 400}
@@ -26,7 +26,7 @@ def encoder(*, hit: int) -> Sizes:
 
 
 def recency(call: str) -> Sizes:
-    """A cache that is full."""
+    """The benchmark of a full cache."""
 
     def sizes(small: bool) -> Mapping[str, int | str]:  # noqa: FBT001  # called with nothing else
         return {"capacity": 50 if small else 1000, "call": call, "times": 20 if small else 1000}

@@ -1,6 +1,6 @@
-"""Exploration: transitions a second of one core, of the reference engine and of the compiled specification.
+"""Exploration: transitions a second on one core, by the reference engine and by the compiled specification.
 
-Both explore the same scope to its end, with symmetry, properties and witnesses, and must find the same states.
+Both engines explore the whole scope, with symmetry, properties and witnesses, and must find the same states.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ TURNS = 5
 
 
 class Exploring(InTurns):
-    """One engine, the same scope at every turn."""
+    """One engine; each turn explores the same scope."""
 
     def __init__(self, engine: str, component: str, scope: str) -> None:
         self.explore = engine_named(engine)
@@ -26,12 +26,12 @@ class Exploring(InTurns):
         self.scope = scope_named(self.component, scope)
 
     def warm_up(self) -> None:
-        """A small scope, so that the compiled library is there; the reference has nothing to warm up."""
+        """Explore a small scope, which compiles the library; the reference engine has nothing to warm up."""
         if self.explore is not engine_named(REFERENCE):
             self.turn(-1)
 
     def turn(self, number: int) -> Work:
-        """All turns are alike."""
+        """Explore the scope; all turns are alike."""
         del number
         variant = self.component.normative
         found = self.explore(

@@ -1,10 +1,10 @@
 """Groups of layers: full attention and a sliding window in one pool, beside full attention alone.
 
-`decode` is a step of one token for every running request, `admit` a new prompt that evicts, `hit` a cached prompt. One
-request is served at a time. A release serves two groups.
+`decode` is a step of one token for every running request, `admit` a new prompt that evicts, `hit` a cached prompt. The
+classes serve one request at a time. A release serves two groups.
 
-Tensors have tables of full attention only, so `tensor_decode` and `tensor_admit` have two groups of it. The release has
-a window wider than any request instead, because it takes no second group of full attention.
+Tensors have tables of full attention only, so both groups of `tensor_decode` and `tensor_admit` are full attention. A
+release takes no second group of full attention; its second group has a window wider than any request instead.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from cacheproof.bench.measure import Benchmark, Contender, Goal, Released
 
 TURNS = 24
 WIDEST = 1 << 20
-"""Tokens of a window out of which no token falls."""
+"""Tokens of a window that no request outgrows."""
 ONE, TWO = "one group", "two groups"
 GOAL = Goal((TWO,), times_the_release=1, times_the_yardstick=0.5)
-"""At most twice the time of one group, and at most the time of a release with two."""
+"""Goals: at most twice the time of one group, and at most the time of a release with two."""
 
 
 def decode_sizes(*, small: bool) -> dict[str, int]:
@@ -28,14 +28,14 @@ def decode_sizes(*, small: bool) -> dict[str, int]:
 
 
 def cycle_sizes(*, hit: int, small: bool) -> dict[str, int]:
-    """A pool with room for two prompts in each group, so that of four none is left when its turn comes again."""
+    """A pool with room for 2 prompts in each group: when one of the 4 comes again, its blocks have been evicted."""
     tokens = 512 if small else 8192
     sizes = {"tokens": tokens, "block_size": 16, "blocks": tokens // 8}
     return {**sizes, "window": tokens // 8, "hit": hit, "times": 4}
 
 
 def decode() -> Benchmark:
-    """A step."""
+    """The benchmark of a step."""
 
     def contenders(*, small: bool) -> Mapping[str, Contender]:
         from cacheproof.bench.tensor.grouped import ManagerDecode  # noqa: PLC0415  # torch is an extra
@@ -57,7 +57,7 @@ def decode() -> Benchmark:
 
 
 def cycle(name: str, about: str, *, hit: int) -> Benchmark:
-    """A prompt."""
+    """The benchmark of a prompt."""
 
     def contenders(*, small: bool) -> Mapping[str, Contender]:
         from cacheproof.bench.tensor.grouped import ManagerCycle  # noqa: PLC0415  # torch is an extra
@@ -78,7 +78,7 @@ def cycle(name: str, about: str, *, hit: int) -> Benchmark:
 
 
 def tensor_decode() -> Benchmark:
-    """A step on tensors."""
+    """The benchmark of a step on tensors."""
 
     def sizes(*, small: bool) -> dict[str, int]:
         return {name: size for name, size in decode_sizes(small=small).items() if name != "window"}
@@ -102,7 +102,7 @@ def tensor_decode() -> Benchmark:
 
 
 def tensor_admit() -> Benchmark:
-    """Prompts at once on tensors."""
+    """The benchmark of a burst of prompts on tensors."""
 
     def sizes(*, small: bool) -> dict[str, int]:
         requests, tokens = (4, 128) if small else (64, 2048)

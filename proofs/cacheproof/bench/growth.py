@@ -1,6 +1,6 @@
-"""Growth curves as SVG: the time of a unit over the size, one picture for each family of benchmarks that has sizes.
+"""Growth curves as SVG: the time of a unit over the size, one picture for each family of benchmarks with sizes.
 
-Both axes are logarithmic, so what grows with the size is a straight line. Drawn here, so that it needs nothing else.
+Both axes are logarithmic, so a power of the size is a straight line. The module draws without a plotting library.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Point(NamedTuple):
 
 
 class Scale(NamedTuple):
-    """From values to pixels, logarithmically."""
+    """Maps values to pixels, logarithmically."""
 
     low: float
     high: float
@@ -43,7 +43,7 @@ class Scale(NamedTuple):
 
 
 def growth_curves(results: Results) -> str:
-    """The document; families of one size have no curve and are left out."""
+    """The document; it leaves out families of one size, which have no curve."""
     families: dict[str, list[tuple[Benchmark, Sequence[Row]]]] = {}
     for benchmark, rows in results:
         if benchmark.at is not None:
@@ -89,7 +89,7 @@ def picture(family: str, members: Sequence[tuple[Benchmark, Sequence[Row]]]) -> 
 
 
 def curves_of(members: Sequence[tuple[Benchmark, Sequence[Row]]]) -> dict[str, list[Point]]:
-    """By contender, in the order of the sizes."""
+    """The points by contender, in the order of the sizes."""
     lines: dict[str, list[Point]] = {}
     for benchmark, rows in sorted(members, key=lambda member: member[0].at or 0):
         for row in rows:

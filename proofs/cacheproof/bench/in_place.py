@@ -1,9 +1,9 @@
-"""Our classes in the scheduler loop of a release: its own calls, with its manager and with ours.
+"""Our classes in the scheduler loop of a release: the release's own calls, with its manager and with ours.
 
-`loop` is `schedule()` and `update_from_output()` of a step in which all decode, with our batched scheduler too.
-`schedule` is a step in which every running request decodes one token, `admit` one that admits as many new prompts, and
-`readmit` one that admits cached prompts. `turnover` is `admit` with the update from the output. They run in the release
-only, so they need `--with`.
+`loop` is `schedule()` and `update_from_output()` of a step in which all requests decode; it measures our batched
+scheduler too. `schedule` is a step in which every running request decodes one token. `admit` is a step that admits as
+many new prompts, and `readmit` one that admits cached prompts. `turnover` is `admit` with the update from the output.
+They run in the release only, so they need `--with`.
 """
 
 from __future__ import annotations
@@ -60,12 +60,12 @@ def in_place(
 
 
 def decoding(running: int) -> dict[str, int]:
-    """Sizes of a load that decodes."""
+    """Sizes of a decoding load."""
     return {"running": running, "block_size": 16, "prompt": 64, "steps": 16, "turns": TURNS}
 
 
 def admitting(running: int, *, repeated: bool) -> dict[str, int]:
-    """Sizes of a load of prompts that are admitted and end at once."""
+    """Sizes of a load of prompts that end in the step that admits them."""
     return {"running": running, "block_size": 16, "prompt": 208, "steps": 2, "repeated": int(repeated)}
 
 

@@ -1,11 +1,11 @@
 """KV blocks: the pure specification on a pool of 100,000 blocks, as an oracle steps it.
 
-Requests of 250 blocks arrive one after the other, and eight are running. Four in a row have half of their prompt in
-common. Each is looked up, gets its slots, is executed and, when eight others have come, is freed. The contents are more
-than the pool holds, so after the warm-up every block that is taken is an eviction.
+Requests of 250 blocks arrive one after the other; 8 are running. Four consecutive requests share half of their prompt.
+Each is looked up, gets its slots and is executed; it is freed after 8 more have arrived. The contents exceed the pool,
+so after the warm-up every allocated block is an eviction.
 
-Counted are block operations: a block that is touched because it was found, taken from the pool (with what is forgotten
-for it), written and registered, or given back. Looking up a prefix is work too, and counts nothing.
+A unit is a block operation: a hit block is touched; a block is taken from the pool, with the content that it loses; a
+block is written and registered; a block is given back. The look-up of a prefix is timed but is not a unit.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ TOGETHER = 4
 
 
 class Size(NamedTuple):
-    """`blocks` in the pool, `length` of a request in blocks, how many `requests` there are and come in a `turn`."""
+    """`blocks` in the pool, `length` of a request in blocks, the number of `requests`, and of those in a `turn`."""
 
     blocks: int
     length: int
@@ -39,7 +39,7 @@ SMALL = Size(blocks=1_000, length=25, requests=80, turn=16)
 
 
 def configuration(size: Size) -> Config:
-    """Chains of which `TOGETHER` in a row share the first half."""
+    """Chains of blocks; `TOGETHER` consecutive requests share the first half."""
     half = size.length // 2
     own = size.length - half
     shared = size.requests * own
@@ -55,13 +55,13 @@ def configuration(size: Size) -> Config:
 
 
 class Arrivals:
-    """The requests, round and round."""
+    """The requests, in a cycle."""
 
     def __init__(self, size: Size) -> None:
         self.size = size
 
     def __call__(self, apply: Apply, number: int) -> int:
-        """All of them once to warm up, then as many as a turn has."""
+        """All requests once to warm up, then the number of a turn."""
         size = self.size
         first, count = (0, size.requests) if number < 0 else (number * size.turn, size.turn)
         running: list[int] = []
@@ -75,7 +75,7 @@ class Arrivals:
         return operations + sum(self.free(apply, request) for request in running)
 
     def admit(self, apply: Apply, request: int) -> int:
-        """Look up, allocate, execute; the block operations of that: found, taken, registered."""
+        """Look up, allocate and execute a request; the block operations: hit, taken, registered."""
         tokens = self.size.length * BLOCK_SIZE
         hits = apply(GetComputedBlocks(request, tokens)).values
         taken = apply(AllocateSlots(request, 0, tokens - len(hits) * BLOCK_SIZE, hits))
@@ -84,7 +84,7 @@ class Arrivals:
         return len(hits) + len(taken.values) + self.size.length - len(hits)
 
     def free(self, apply: Apply, request: int) -> int:
-        """Every block of the table is given back."""
+        """Give back every block of the table."""
         apply(FreeRequest(request))
         return self.size.length
 

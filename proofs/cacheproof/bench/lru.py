@@ -1,6 +1,6 @@
-"""The cache by recency: the pure specification with 10,000 contents of which a fifth fits, as an oracle steps it.
+"""The cache by recency: the pure specification with 10,000 contents, as an oracle steps it. A fifth of them fits.
 
-Counted are calls: a content is looked up and, where it is absent, stored, which evicts others.
+A unit is a call: a content is looked up; if it is absent, it is stored, which evicts others.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from cachespec.lru.service import SERVICE
 CONTENTS = 10_000
 TURN = 20_000
 FRACTION = 100
-"""A small run has one in so many."""
+"""A small run has this fraction of the contents."""
 
 
 def contenders(*, small: bool) -> dict[str, Contender]:

@@ -1,4 +1,4 @@
-"""Measuring several contenders at the same work, in turns, so that what disturbs one disturbs all of them."""
+"""Measuring several contenders at the same work, in turns, so that a disturbance reaches all of them."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ CPU_INFORMATION = Path("/proc/cpuinfo")
 
 
 class Work(NamedTuple):
-    """What one turn did: how many units, and all that was answered; this is not part of what is timed."""
+    """The result of a turn: the number of units, and all answers. Comparing the answers is not timed."""
 
     units: int
     answers: Any
     seconds: float | None = None
-    """Processor time, where the contender times parts of its turn itself; None: all of the turn is timed."""
+    """Processor time, if the contender times parts of its turn itself; None: all of the turn is timed."""
 
 
 class Contender(Protocol):
-    """Somebody who does the work. Turns go on from one another: nothing is set up again between them."""
+    """An implementation that does the work. A turn continues from the turn before it: nothing is set up again."""
 
     def warm_up(self) -> None:
-        """Reach the state in which turns are alike. Not timed."""
+        """Reach the state from which all turns are alike. Not timed."""
         ...
 
     def turn(self, number: int) -> Work:
@@ -41,10 +41,10 @@ class Contender(Protocol):
 
 
 class InTurns(ABC):
-    """A contender that warms up by one turn more, which is not counted."""
+    """A contender that warms up with an additional turn, which is not counted."""
 
     def warm_up(self) -> None:
-        """The turn before the first."""
+        """Run the turn before the first."""
         self.turn(-1)
 
     @abstractmethod
@@ -53,22 +53,22 @@ class InTurns(ABC):
 
 
 class Make(Protocol):
-    """Makes the contenders of a benchmark."""
+    """Makes the contenders of a benchmark, by name."""
 
     def __call__(self, *, small: bool) -> Mapping[str, Contender]:
-        """By name, the yardstick first."""
+        """Contenders by name, the yardstick first."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """What is asked of some contenders: units in a second of one core, or times the rate of another contender."""
+    """A goal of some contenders: units in a second of one core, or a multiple of another contender's rate."""
 
     contenders: tuple[str, ...]
     units_per_second: float | None = None
     times_the_release: float | None = None
     times_the_yardstick: float | None = None
-    """Asked of a run without a release, in which ratios are to the yardstick"""
+    """A goal for runs without a release, whose ratios are to the yardstick"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,30 +78,30 @@ class Released:
     work: str
     sizes: Mapping[str, int | str]
     ours: str = ""
-    """Which of our classes stands in the place of the release's; each has a process of its own."""
+    """The class of ours that replaces the release's; each has its own process."""
 
 
 class Open(Protocol):
-    """Opens a release for some work; the contender is closed with everything else of the run."""
+    """Opens a release for some work; the end of the run closes the contender."""
 
     def __call__(self, released: Released) -> Contender:
-        """Raises `InputError` where the release is not installed."""
+        """Raises `InputError` if the release is not installed."""
         ...
 
 
 class Notes(Protocol):
-    """Finds out what has to be known beside figures."""
+    """Finds facts that a reader of the figures has to know."""
 
     def __call__(self, *, small: bool) -> Sequence[str]:
-        """A line each."""
+        """Lines of text."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Benchmark:
-    """One measurement; `unit` says what is counted.
+    """One measurement; `unit` names what is counted.
 
-    `contenders` makes them anew, by name, the yardstick first; `small` asks for a fraction of the size.
+    `contenders` makes new contenders by name, the yardstick first; `small` asks for a fraction of the size.
     """
 
     name: str
@@ -111,30 +111,30 @@ class Benchmark:
     contenders: Make
     goal: Goal | None = None
     released: Callable[[bool], Released] | None = None
-    """Of a small run or not: what a release does for comparison; None where it cannot do this work."""
+    """For a small run or a full one: the work that a release does for comparison; None if it cannot do this work."""
     inside: Mapping[str, Callable[[bool], Released]] = field(default_factory=dict, hash=False)
-    """By name, the same with a class of ours in the place of the release's. Without a release there is no such one."""
+    """By name, the same work with a class of ours in a release. Without a release these contenders are left out."""
     timed: bool = False
-    """Shown is the time of a unit, and not how many there are in a second."""
+    """The table shows the time of a unit, not the number of units in a second."""
     most_repeats: int | None = None
-    """The work does not go on for more turns than this."""
+    """The most turns that the work allows."""
     beside: Notes | None = None
-    """What has to be known beside the figures; once for all benchmarks that name the same."""
+    """Facts that a reader of the figures has to know; benchmarks with the same function print them once."""
 
     @property
     def family(self) -> str:
-        """The name without the size behind the dash."""
+        """The name without the size after the dash."""
         return self.name.partition("-")[0]
 
     @property
     def at(self) -> int | None:
-        """The size behind the dash, where there is one."""
+        """The size after the dash, if there is one."""
         size = self.name.rpartition("-")[2]
         return int(size) if size.isdecimal() else None
 
 
 class Spread(NamedTuple):
-    """Of several repeats."""
+    """Values of several repeats."""
 
     median: float
     least: float
@@ -148,7 +148,7 @@ class Spread(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One contender: units a second of one core, and how many times the yardstick's, repeat by repeat."""
+    """One contender: units in a second of one core, and its multiple of the yardstick's rate, for each repeat."""
 
     contender: str
     repeats: int
@@ -160,7 +160,7 @@ class Row:
 
     @property
     def met(self) -> bool | None:
-        """Whether the median reaches the goal; None where there is none."""
+        """Whether the median reaches the goal; None if there is no goal."""
         if self.goal_ratio is not None:
             return self.ratio.median >= self.goal_ratio
         return None if self.goal is None else self.rate.median >= self.goal
@@ -174,11 +174,11 @@ def measured(
     small: bool = False,
     release: tuple[str, Open] | None = None,
 ) -> list[Row]:
-    """One row for each contender. Each repeat gives every contender one turn, and another one is first each time.
+    """One row for each contender. Each repeat gives every contender one turn, and begins with another contender.
 
-    Time is that of the processor, of this process or of the release's. `release` is its name, and how it is opened; it
-    comes first then, so ratios are to it. Raises `InconclusiveError` where the contenders do not answer alike, because
-    then they do not do the same work.
+    Time is the processor time of this process, or of the release's. `release` is the release's name and the function
+    that opens it; the release is then first, so ratios are to it. Raises `InconclusiveError` if the contenders' answers
+    differ, because they did different work then.
     """
     if benchmark.most_repeats is not None and repeats > benchmark.most_repeats:
         raise InputError(f"{benchmark.name} has {benchmark.most_repeats} turns at most, not {repeats}")
@@ -232,13 +232,13 @@ def _rotated(names: list[str], by: int) -> list[str]:
 
 @contextmanager
 def _collected() -> Iterator[None]:
-    """Nobody pays for the garbage of another; each pays for the collections that its own objects cause."""
+    """Each contender pays for the garbage collections that its own objects cause, and for no others."""
     gc.collect()
     yield
 
 
 def machine() -> dict[str, Any]:
-    """What it was measured on, and how busy that was."""
+    """The processor, the versions of Python and torch, and the load of the machine."""
     busy = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
     return {
         "processor": _processor(),

@@ -1,4 +1,4 @@
-"""The specification itself at work, over the containers for production size: how fast the oracle is."""
+"""The specification at work, over the containers for production size: how fast the oracle is."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WITH_DIGESTS = "specification, digests"
 
 
 class Oracle:
-    """One component over one realisation. With `digests` the digest of the state is asked for after every call."""
+    """One component over one realisation. With `digests`, each call is followed by a digest of the state."""
 
     def __init__(
         self, component: AnyComponent, config: Any, containers: Containers, turn: Turn, *, digests: bool
@@ -27,7 +27,7 @@ class Oracle:
         self.outcomes: list[Outcome] = []
 
     def warm_up(self) -> None:
-        """The turn before the first."""
+        """Run the turn before the first."""
         self.run(self.apply, -1)
 
     def turn(self, number: int) -> Work:
@@ -56,9 +56,9 @@ def contenders_of(component: AnyComponent, config: Any, turn: Turn, yardstick: P
 
 
 def served(service: Service[Any], config: Any, arrivals: list[Arrival], alive: int, apply: Apply) -> int:
-    """Serve requests in the order of arrival, so many at a time; how many calls that took.
+    """Serve requests in the order of arrival, at most `alive` at a time; the number of calls.
 
-    A request that is refused waits until the oldest one has finished, as in an engine.
+    A refused request waits until the oldest running request has finished, as in an engine.
     """
     calls = 0
     running: list[Arrival] = []
@@ -95,9 +95,9 @@ def admitted(service: Service[Any], config: Any, arrival: Arrival, call: Apply) 
 
 
 def skewed(count: int, start: int, length: int) -> list[int]:
-    """A fixed sequence of numbers below `count`, small ones more often.
+    """A fixed sequence of numbers below `count`; small numbers are more frequent.
 
-    Squares of what a linear congruential generator modulo 2**31 gives, so it is the same everywhere.
+    Squares of the numbers of a linear congruential generator modulo 2**31, so the sequence is the same on all machines.
     """
     value, numbers = start * 7919 + 12345, []
     for _ in range(length):

@@ -1,8 +1,8 @@
-"""Requests with a new picture each, which all arrive before a step: who is admitted, and what is encoded for whom.
+"""Requests with a new picture each, which all arrive before a step: admission and encoding.
 
-A unit is one whole step with its update, in which all of them compute their prompts, their pictures are encoded, and
-all are finished. The encoder cache has room for twice as many: so in each step the pictures of the step before the last
-one go. That requests arrive is not timed.
+A unit is one whole step with its update. In a step all requests compute their prompts, their pictures are encoded, and
+all requests finish. The encoder cache has room for the pictures of two steps, so each step evicts the pictures of the
+step before the last. Arrivals are not timed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ SMALL_PART = 8
 
 
 def load(requests: int, *, small: bool) -> Pictures:
-    """The work."""
+    """Sizes of the work."""
     count = requests // SMALL_PART if small else requests
     return Pictures(requests=count, block_size=16, text=15, picture=64, steps=4)
 
@@ -37,7 +37,7 @@ def make(requests: int) -> Make:
 
 
 def released(requests: int) -> Callable[[bool], Released]:
-    """The same of a release."""
+    """The same work of a release."""
     return lambda small: Released("pictures", asdict(load(requests, small=small)))
 
 

@@ -1,7 +1,6 @@
-"""Plain implementations, the yardsticks: dictionaries that are changed in place, and no older version to be read.
+"""Plain implementations, the yardsticks: dictionaries that are changed in place, without older versions.
 
-Each answers the calls that its benchmark makes, and none else. That they answer as the specification does is checked
-whenever something is measured.
+Each answers only the calls of its benchmark. Every measurement checks that the answers equal the specification's.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from cachespec.kernel import DONE, HIT, MISS, REFUSED, Code, Operation, Outcome
 
 Apply = Callable[[Operation], Outcome]
 Turn = Callable[[Apply, int], int]
-"""Performs the calls of a turn, -1 for the one that warms up; how many units these were."""
+"""Performs the calls of a turn (-1: the warm-up turn); the number of units."""
 
 
 class Plain:
@@ -30,7 +29,7 @@ class Plain:
         self.methods: dict[type[Operation], Callable[[Any], Outcome]] = {}
 
     def warm_up(self) -> None:
-        """The turn before the first."""
+        """Run the turn before the first."""
         self.run(self.apply, -1)
 
     def turn(self, number: int) -> Work:
@@ -64,7 +63,7 @@ class PlainLru(Plain):
         return HIT
 
     def put(self, op: Any) -> Outcome:
-        """What is oldest is evicted until there is room."""
+        """Evict the oldest entries until there is room."""
         self.used += op.size - self.entries.pop(op.key, 0)
         while self.used > self.capacity:
             self.used -= self.entries.popitem(last=False)[1]
@@ -99,7 +98,7 @@ class PlainEncoderCache(Plain):
         return HIT
 
     def can_allocate(self, op: Any) -> Outcome:
-        """Room is made where it can be."""
+        """Make room if possible."""
         size = self.claims[self.requests[op.request][op.input]]
         if size > op.budget or size + op.pending > self.freeable:
             return REFUSED
@@ -111,7 +110,7 @@ class PlainEncoderCache(Plain):
         return DONE
 
     def allocate(self, op: Any) -> Outcome:
-        """The entry is created, and held."""
+        """Create the entry, with this holder."""
         content = self.requests[op.request][op.input]
         size = self.claims[content]
         self.free -= size
@@ -122,13 +121,13 @@ class PlainEncoderCache(Plain):
         return DONE
 
     def free_request(self, op: Any) -> Outcome:
-        """All that it holds is released, from the first input to the last."""
+        """Release all entries of the request, from the first input to the last."""
         for position, content in enumerate(self.requests[op.request]):
             self._release(op.request, position, content)
         return DONE
 
     def abandon(self, op: Any) -> Outcome:
-        """What this attempt has pinned is released."""
+        """Release the entries that this attempt has pinned."""
         for position, content in enumerate(self.requests[op.request]):
             if (op.request, position) in self.attempted:
                 self._release(op.request, position, content)
@@ -186,7 +185,7 @@ class PlainPool(Plain):
         return Outcome(Code.DONE, tuple(taken))
 
     def commit(self, op: Any) -> Outcome:
-        """Full blocks can be found."""
+        """Register the full blocks."""
         for block, content in zip(self.tables[op.request], self.chains[op.request], strict=True):
             if block not in self.carried:
                 self.carried[block] = content
@@ -194,7 +193,7 @@ class PlainPool(Plain):
         return DONE
 
     def free_request(self, op: Any) -> Outcome:
-        """The end of the table comes first; all of its blocks can be found."""
+        """Give back the table from its end; all of its blocks stay registered."""
         for block in reversed(self.tables.pop(op.request)):
             self.references[block] -= 1
             if not self.references[block]:

@@ -1,4 +1,4 @@
-"""Requests that arrive, in plain Python: nothing is checked, and all that wait are served and finished in one step."""
+"""Requests that arrive, in plain Python: nothing is checked, and one step serves and finishes all waiting requests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cacheproof.bench.workload import Arrivals, prompt_of
 
 
 class Waiting(NamedTuple):
-    """A request, and what its full blocks hold, where that was asked."""
+    """A request, and the contents of its full blocks, if asked for."""
 
     name: str
     tokens: list[int]
@@ -21,7 +21,7 @@ class Waiting(NamedTuple):
 
 
 class PlainArrivals(InTurns):
-    """A queue, and who is in it by name."""
+    """A queue, and its requests by name."""
 
     def __init__(self, load: Arrivals) -> None:
         self.load, self.arrived = load, 0
@@ -30,7 +30,7 @@ class PlainArrivals(InTurns):
         self.known: dict[str, Waiting] = {}
 
     def turn(self, number: int) -> Work:  # noqa: ARG002  # every turn is alike
-        """So many bursts; of each how many are unfinished then, and the tokens and pictures of the step behind it."""
+        """Run bursts; for each, the number of unfinished requests, and the tokens and pictures of the step after it."""
         load, seconds, answers = self.load, 0.0, []
         for _ in range(load.steps):
             burst = range(self.arrived, self.arrived + load.requests)

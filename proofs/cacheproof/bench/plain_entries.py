@@ -9,7 +9,7 @@ from cacheproof.bench.measure import InTurns, Work
 
 
 class PlainEncoder(InTurns):
-    """Holders of each content; contents that nobody holds stand in the order in which they were released."""
+    """Holders of each content; contents without a holder stand in the order of their release."""
 
     def __init__(self, contents: int, capacity: int, hit: int, times: int) -> None:
         self.contents, self.capacity, self.times = 1 if hit else contents, capacity, times
@@ -19,7 +19,7 @@ class PlainEncoder(InTurns):
         self.names = [str(number) for number in range(self.contents)]
 
     def turn(self, number: int) -> Work:  # noqa: ARG002  # every turn is alike
-        """So many inputs: held if it is there, else room is made and it is placed; then released."""
+        """Runs inputs: a resident input is held, an absent one is placed after making room; then all are released."""
         held, idle, hits = self.held, self.idle, 0
         started = time.process_time()
         for place in range(self.times):
@@ -48,7 +48,7 @@ class PlainRecency(InTurns):
         self.capacity, self.call, self.times, self.next = capacity, call, times, capacity
 
     def turn(self, number: int) -> Work:  # noqa: ARG002  # every turn is alike
-        """So many calls."""
+        """Runs `times` calls."""
         started = time.process_time()
         if self.call == "put":
             for key in range(self.next, self.next + self.times):
@@ -60,12 +60,12 @@ class PlainRecency(InTurns):
         return Work(self.times, [len(self.entries)], time.process_time() - started)
 
     def get(self, key: int) -> None:
-        """What is there becomes the newest; touching it is the same."""
+        """A resident content becomes the newest; a touch does the same."""
         if key in self.entries:
             self.entries.move_to_end(key)
 
     def put(self, key: int) -> None:
-        """The oldest makes room."""
+        """Evict the oldest entry."""
         if len(self.entries) >= self.capacity:
             self.entries.popitem(last=False)
         self.entries[key] = None

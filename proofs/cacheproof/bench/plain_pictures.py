@@ -10,7 +10,7 @@ from cacheproof.bench.workload import Pictures
 
 
 class PlainPictures(InTurns):
-    """Blocks from a deque, pictures in the order in which they were let go."""
+    """Blocks from a deque, pictures in the order of their release."""
 
     def __init__(self, load: Pictures) -> None:
         self.load, self.room = load, load.encoder_cache
@@ -22,7 +22,7 @@ class PlainPictures(InTurns):
         self.arrived = 0
 
     def turn(self, number: int) -> Work:  # noqa: ARG002  # every turn is alike
-        """So many steps; of each the tokens, the pictures that are encoded, and the free blocks afterwards."""
+        """Runs `steps` steps; for each, the tokens, the encoded pictures, and the free blocks afterwards."""
         seconds, answers = 0.0, []
         for _ in range(self.load.steps):
             waiting = range(self.arrived, self.arrived + self.load.requests)

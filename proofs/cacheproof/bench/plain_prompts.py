@@ -38,7 +38,7 @@ class PlainEngine:
         self.copies: dict[Content, int] = {}
 
     def admit(self, contents: list[Content], tokens: int) -> tuple[list[int], int]:
-        """Look up, take slots, register: the table, and how many of its blocks were found."""
+        """Look up, take slots, register: the table, and the number of hit blocks."""
         table: list[int] = []
         for content in contents[: (tokens - 1) // self.size]:
             if content not in self.copies:
@@ -62,7 +62,7 @@ class PlainEngine:
         return table, found
 
     def free(self, table: list[int]) -> None:
-        """The end of the table comes first."""
+        """Give back the table from its end."""
         for block in reversed(table):
             self.references[block] -= 1
             if not self.references[block]:
@@ -77,7 +77,7 @@ class PlainBurst(InTurns):
         self.count, self.tokens, self.repeated = requests, tokens, repeated
 
     def turn(self, number: int) -> Work:
-        """Another burst, or with `repeated` always the same one."""
+        """Serve another burst, or with `repeated` always the same burst."""
         first = 0 if self.repeated else (number + 1) * self.count
         prompts = [prompt_of(first + place, self.tokens) for place in range(self.count)]
         hits = taken = 0
@@ -94,7 +94,7 @@ class PlainBurst(InTurns):
 
 
 class PlainCycle(InTurns):
-    """One prompt after the other, its contents known before."""
+    """One prompt after the other; the contents are known before."""
 
     def __init__(self, tokens: int, block_size: int, blocks: int, hit: int, times: int) -> None:
         known = PlainContents(block_size)
@@ -102,7 +102,7 @@ class PlainCycle(InTurns):
         self.engine, self.tokens, self.hit = PlainEngine(block_size, blocks), tokens, hit
 
     def turn(self, number: int) -> Work:  # noqa: ARG002  # every turn is alike
-        """Each prompt once, or with `hit` the first one as often."""
+        """Serve each prompt once, or with `hit` the first prompt as often."""
         computed = 0
         started = time.process_time()
         for prompt in self.prompts:
@@ -119,7 +119,7 @@ class PlainHashes(InTurns):
         self.block_size, self.tokens, self.times = block_size, tokens, times
 
     def turn(self, number: int) -> Work:
-        """So many prompts."""
+        """Name the contents of `times` prompts."""
         prompts = [prompt_of(number * self.times + place, self.tokens) for place in range(self.times)]
         contents = PlainContents(self.block_size)
         started = time.process_time()

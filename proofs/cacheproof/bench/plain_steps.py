@@ -9,9 +9,9 @@ from cacheproof.bench.measure import InTurns, Work
 
 
 class PlainSteps(InTurns):
-    """Each running request gets a token within the budget, and a block where it needs one; then all of it is executed.
+    """Each running request gets a token within the budget, and a block if it needs one; then all are executed.
 
-    Nobody waits, nothing is preempted, and there is no encoder: what a step costs when nothing happens.
+    No request waits or is preempted, and there is no encoder: this is the cost of a step without events.
     """
 
     def __init__(self, running: int, block_size: int, prompt: int, steps: int, turns: int) -> None:
@@ -27,7 +27,7 @@ class PlainSteps(InTurns):
         self.contents: dict[int, int] = {}
 
     def turn(self, number: int) -> Work:  # noqa: ARG002  # every turn is alike
-        """So many steps; of each the tokens, and the free blocks afterwards."""
+        """Runs `steps` steps; for each, the tokens, and the free blocks afterwards."""
         answers: list[int] = []
         started = time.process_time()
         for _ in range(self.steps):

@@ -1,10 +1,10 @@
-"""Prompts: a burst of them at once, and one at a time at growing length.
+"""Prompts: a burst at once, and single prompts of growing length.
 
-`burst`: 256 new prompts of 8k tokens are hashed, looked up, get their slots and are registered; every block that is
-taken is an eviction once the pool has been filled. `again` is the same with prompts that were there before. What our
-own implementation does from time to time, to get rows of contents back, is in its turns. `pool` is a small burst in
-pools of growing size, and `reuse` one that is cached there. `cold` and `hit` are one prompt at a time, hashed before:
-look up, slots, free. `hashes` makes the keys of a prompt, or names its contents.
+`burst`: 256 new prompts of 8k tokens are hashed, looked up, get their slots and are registered; once the pool has been
+filled, every allocated block is an eviction. `again` is the same with prompts that were there before. The turns of our
+implementation include its occasional collection of content rows. `pool` is a small burst in pools of growing size, and
+`reuse` a burst that is cached there. `cold` and `hit` serve one prompt at a time, hashed before: look up, slots, free.
+`hashes` makes the keys of a prompt, or names its contents.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def pool(blocks: int, *, repeated: int = 0) -> Sizes:
 
 
 def cycle(tokens: int, *, hit: int) -> Sizes:
-    """A pool with room for two prompts, so that of four none is left when its turn comes again."""
+    """A pool with room for 2 prompts: when one of the 4 prompts comes again, its blocks have been evicted."""
 
     def sizes(small: bool) -> Mapping[str, int]:  # noqa: FBT001  # called with nothing else
         length = tokens // 32 if small else tokens
@@ -68,7 +68,7 @@ def cycle(tokens: int, *, hit: int) -> Sizes:
 
 
 def hashes(tokens: int) -> Sizes:
-    """Four prompts a turn."""
+    """The benchmark of four prompts a turn."""
     return lambda small: {"tokens": tokens // 32 if small else tokens, "block_size": BLOCK_SIZE, "times": 4}
 
 
@@ -83,7 +83,7 @@ def benchmark(
     *,
     indexed: bool = False,
 ) -> Benchmark:
-    """Our contenders are named alike: `Plain` and `Tensor` with the name of the work, and `Indexed`."""
+    """The names of our contenders are `Plain`, `Tensor` or `Indexed` with the name of the work."""
     return Benchmark(
         name=name,
         about=about,
@@ -97,7 +97,7 @@ def benchmark(
 
 
 def make(plain: type[Any], sizes: Sizes, *, indexed: bool) -> Make:
-    """The plain one, and that on tensors, or both of them."""
+    """The plain contender and the tensor contender, if both have this work."""
 
     def contenders(*, small: bool) -> Mapping[str, Contender]:
         from cacheproof.bench.tensor import prompts  # noqa: PLC0415  # torch is an extra

@@ -1,7 +1,8 @@
-"""A whole scheduler step while every running request decodes: budgets, slots, the plan, and what its output changes.
+"""A whole scheduler step while every running request decodes: budgets, slots, the plan, and the update from its output.
 
-That is `schedule` and `update_from_output`. Nobody waits and nothing remains for a request alone: other steps cost
-more, and how many there are depends on the load. `items` is the same with requests whose prompts showed an item each.
+A unit is `schedule` and `update_from_output`. No request waits, and none needs the slow path for single requests. Other
+steps cost more; their number depends on the load. `items` is the same with requests that have an item each in their
+prompts.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ RUNNING = (16, 64, 256, 1024, 4096)
 SMALL_PART = 64
 TURNS = 16
 STEPS, LEAST_TOKENS = 16, 4096
-"""Steps of a turn, and tokens that it computes at least: a turn of a few microseconds would say nothing"""
+"""Least numbers of steps and of tokens in a turn: a turn of a few microseconds would say nothing"""
 MANY = 256
-"""From so many requests on, times the release are asked for"""
+"""From this number of requests on, the goal is a multiple of the release's rate"""
 ON_TENSORS, WITH_ITEMS = "tensors", "tensors, with places for items"
 
 
 def sizes(running: int, *, small: bool) -> dict[str, int]:
-    """Of the work."""
+    """Sizes of the work."""
     count = max(1, running // SMALL_PART) if small else running
     steps = STEPS if small else max(STEPS, LEAST_TOKENS // count)
     return {"running": count, "block_size": 16, "prompt": 64, "steps": steps, "turns": TURNS}
@@ -45,14 +46,14 @@ def make(running: int) -> Make:
 
 
 def shares(*, small: bool) -> list[str]:
-    """The figures are those of steps in which no request is taken alone: how many steps of two loads are such ones."""
+    """The share of such steps in two loads: the figures hold for steps in which no request takes the slow path."""
     from cacheproof.bench.tensor import loads  # noqa: PLC0415  # torch is an extra
 
     return [str(share) for share in loads.shares(small=small)]
 
 
 def released(running: int, items: int) -> Callable[[bool], Released]:
-    """The same of a release."""
+    """The same work of a release."""
     return lambda small: Released("step", {**sizes(running, small=small), "items": items})
 
 

@@ -1,7 +1,8 @@
-"""Items in shared memory, in one process: put and got, with the bytes copied in and out, in a ring that is warm.
+"""Items in shared memory, in one process: put and got, with the bytes copied in and out, in a warm ring.
 
-The yardstick copies the same bytes into a buffer and out of it, and does nothing else. Counted is one call, `put` or
-`get`; each item is put once and read by one reader. `shared_parts` leaves out what guarantees cost, one by one.
+The yardstick copies the same bytes into a buffer and out of it, and does no other work. A unit is one call, `put` or
+`get`; each item is put once and read by one reader. `shared_parts` leaves out the parts that give guarantees, one by
+one.
 """
 
 from __future__ import annotations
@@ -14,19 +15,19 @@ from cacheproof.bench.measure import Benchmark, Contender, Released
 COPIES = "copies"
 SHARED = "shared memory"
 ITEMS = 6
-"""How many items of the largest size the ring holds."""
+"""The number of items of the largest size that the ring holds."""
 MOST, KIB = 2048, 1 << 16
-"""A turn is so many calls at the most, or as many as copy so many KiB; it goes round the ring twice at the least."""
+"""A turn has at most this number of calls or of copied KiB; it goes round the ring at least twice."""
 
 
 def sizes(call: str, kib: int, *, small: bool) -> Mapping[str, int | str]:
-    """What one turn does."""
+    """The number of calls in a turn."""
     times = 2 * ITEMS if small else max(2 * ITEMS, min(MOST, KIB // kib))
     return {"call": call, "kib": 1 if small else kib, "items": ITEMS, "times": times}
 
 
 def benchmark(call: str, kib: int) -> Benchmark:
-    """Of one call at one size."""
+    """The benchmark of one call at one size."""
 
     def contenders(*, small: bool) -> Mapping[str, Contender]:
         from cacheproof.bench.tensor.shared_store import SharedItems  # noqa: PLC0415  # torch is an extra
@@ -46,7 +47,7 @@ def benchmark(call: str, kib: int) -> Benchmark:
 
 
 def of_tensors(call: str, kib: int) -> Benchmark:
-    """The same where an item is a tensor in a dictionary, with a description."""
+    """The same for an item that is a tensor in a dictionary, with a description."""
 
     def contenders(*, small: bool) -> Mapping[str, Contender]:
         from cacheproof.bench.tensor.shared_store import CopiedTensors, SharedTensors  # noqa: PLC0415  # an extra
@@ -65,7 +66,7 @@ def of_tensors(call: str, kib: int) -> Benchmark:
 
 
 def of_parts(kib: int) -> Benchmark:
-    """What guarantees cost."""
+    """The benchmark of the cost of guarantees."""
 
     def contenders(*, small: bool) -> Mapping[str, Contender]:
         from cacheproof.bench.tensor.shared_store import LEFT_OUT, SharedItems  # noqa: PLC0415  # torch is an extra

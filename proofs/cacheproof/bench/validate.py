@@ -1,10 +1,10 @@
-"""Validation of logs: lines a second of one core, of a log that the specification wrote on a pool of 100,000 blocks.
+"""Validation of logs: lines a second on one core, of a log that the specification wrote on a pool of 100,000 blocks.
 
-Requests of 6 blocks, four in a row with half of their prompt in common, are looked up, get their slots, are executed
-and, when 64 others have come, are freed: a line each, with all of the call and of its outcome, so that the state is
-determined. That is a little less than 4 block operations a line, counted as in `kv_blocks`. The contents are more than
-the pool holds, so that blocks that are taken are evictions. The log has a million lines, and an end record with a
-digest; each turn reads a fifth of it and goes on where the one before has ended.
+A request has 6 blocks; four consecutive requests share half of their prompt. A request is looked up, gets its slots and
+is executed; it is freed after 64 more have come. Each call has a line with its fields and its outcome, so the log
+determines the state. A line has a little less than 4 block operations, counted as in `kv_blocks`. The contents exceed
+the pool, so allocated blocks are evictions. The log has a million lines, and an end record with a digest. Each turn
+reads the next fifth of it.
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ KINDS = {kind.wire_name(): kind for kind in COMPONENT.operations}
 
 
 class Size(NamedTuple):
-    """How much is logged."""
+    """The size of the log."""
 
     blocks: int
-    """In the pool."""
+    """Blocks in the pool."""
     length: int
-    """Of a request, in blocks."""
+    """Blocks of a request."""
     requests: int
-    """How many different ones there are."""
+    """The number of different requests."""
     alive: int
-    """At once."""
+    """Requests that run at once."""
     lines: int
     chunk_bytes: int
-    """Of the log, read at once."""
+    """Lines that are read at once."""
 
 
 WHOLE = Size(blocks=100_000, length=6, requests=40_000, alive=64, lines=1_000_000, chunk_bytes=CHUNK_BYTES)
@@ -60,14 +60,14 @@ SMALL = Size(blocks=600, length=6, requests=240, alive=8, lines=4_000, chunk_byt
 
 
 def header_of(size: Size) -> Header:
-    """Of a log of this size."""
+    """The work for a log of this size."""
     config = configuration(Load(size.blocks, size.length, size.requests, 0))
     promises = ("lines", "sha256")
     return Header(COMPONENT, COMPONENT.normative, config, {}, promises=promises, source="the specification")
 
 
 def calls(config: Config, size: Size, seed: int) -> Iterator[tuple[Operation, Outcome]]:
-    """The specification serves requests without end: groups with a common prompt come in a random order."""
+    """The specification serves requests without end: groups with a common prefix come in a random order."""
     chosen = random.Random(seed)  # noqa: S311  # a workload, nothing secret
     state, call, tokens = COMPONENT.normative.start(config, REROOTING), COMPONENT.normative.call, config.lengths[0]
     running: list[int] = []
@@ -95,7 +95,7 @@ def calls(config: Config, size: Size, seed: int) -> Iterator[tuple[Operation, Ou
 
 
 def write_log(path: Path, size: Size, seed: int = SEED) -> None:
-    """The log of the first calls, as many as the size has lines."""
+    """Write the log of the first calls, as many as the size has lines."""
     header = header_of(size)
     with log_written(path, header) as log:
         for operation, outcome in islice(calls(header.config, size, seed), size.lines):
@@ -103,14 +103,14 @@ def write_log(path: Path, size: Size, seed: int = SEED) -> None:
 
 
 class _Log:
-    """A log in a temporary folder, made by the first who reads it, and read by all."""
+    """A log in a temporary folder; its first reader makes it, and all contenders read it."""
 
     def __init__(self, size: Size) -> None:
         self.size = size
         self._folder: tempfile.TemporaryDirectory[str] | None = None
 
     def opened(self) -> Source:
-        """The log from its beginning; the folder goes with this object."""
+        """The log from its beginning; the folder is removed with this object."""
         if self._folder is None:
             self._folder = tempfile.TemporaryDirectory(prefix="cacheproof-")
             write_log(self._path, self.size)
@@ -130,12 +130,12 @@ class Validating:
         self._validation: Validation | None = None
 
     def warm_up(self) -> None:
-        """The header is read, with what one batch has behind it."""
+        """Read the header, and the calls of the first batch after it."""
         self._validation = Validation(self._log.opened(), seconds=SECONDS, megabytes=MEGABYTES)
         self._validation.run(until=1)
 
     def turn(self, number: int) -> Work:  # noqa: ARG002  # as the turns of others are called
-        """A fifth of the lines, in whole batches."""
+        """Validate a fifth of the lines, in whole batches."""
         assert self._validation is not None
         before = self._validation.consumed
         self._validation.run(until=before + self._log.size.lines // TURNS)
@@ -152,12 +152,12 @@ class Comparing:
         self.consumed = 0
 
     def warm_up(self) -> None:
-        """As for the other."""
+        """Read the header, as `Validating` does."""
         self._batches = self._log.opened().batches()
         self._take(next(self._batches)[1:])
 
     def turn(self, number: int) -> Work:  # noqa: ARG002  # as the turns of others are called
-        """A fifth of the lines, in whole batches."""
+        """Replay a fifth of the lines, in whole batches."""
         before, same = self.consumed, True
         for batch in self._batches:
             same = self._take(batch) and same
@@ -180,7 +180,7 @@ class Comparing:
 
 
 def _called(message: dict[str, Any]) -> Operation:
-    """The call, taken as it is written: nothing is checked."""
+    """Perform the call as it is written, without a check."""
     kind = KINDS[message.pop("op")]
     return kind(**{name: tuple(value) if isinstance(value, list) else value for name, value in message.items()})
 

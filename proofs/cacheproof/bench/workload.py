@@ -1,4 +1,4 @@
-"""What is asked of every contender alike: prompts by their number, and pictures.
+"""Work that is the same for every contender: prompts by their number, and pictures.
 
 The child process of a release draws prompts in the same way.
 """
@@ -18,7 +18,7 @@ def prompt_of(number: int, tokens: int) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class Pictures:
-    """So many requests in each of so many steps, with a picture each behind a text; lengths are in tokens."""
+    """`requests` requests in each of `steps` steps, with a picture each after a text; lengths are in tokens."""
 
     requests: int
     block_size: int
@@ -33,7 +33,7 @@ class Pictures:
 
     @property
     def blocks(self) -> int:
-        """Twice as many as the requests of a step need, each with a token of output."""
+        """Room for the requests of two steps, each with a token of output."""
         return 2 * self.requests * -(-(self.prompt + 1) // self.block_size)
 
     @property
@@ -44,7 +44,7 @@ class Pictures:
 
 @dataclass(frozen=True, slots=True)
 class Arrivals(Pictures):
-    """So many requests that arrive before each of so many steps; no picture where it has no tokens."""
+    """`requests` requests that arrive before each of `steps` steps; without a picture if it has no tokens."""
 
     named: int
-    """1 where all is timed that is done for a request before it can be served: what its blocks hold has a name"""
+    """1: time all work on a request before it can be served, including the names of its blocks' contents"""

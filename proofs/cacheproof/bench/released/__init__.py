@@ -18,7 +18,7 @@ WARM_UP = -1
 
 
 class ReleasedProcesses:
-    """The child processes of a release: one for itself, and one for each of our classes that stand in its place."""
+    """The child processes of a release: one for itself, and one for each of our classes in it."""
 
     def __init__(self, name: str) -> None:
         self.release = Release.parsed(name)
@@ -40,13 +40,13 @@ class ReleasedProcesses:
         return process(released)
 
     def close(self) -> None:
-        """End them."""
+        """End the processes."""
         for process in self._processes.values():
             process.close()
 
 
 class ReleasedProcess:
-    """One child process: one work after the other, turn by turn."""
+    """One child process, which does one work after the other."""
 
     def __init__(self, release: Release, command: list[str]) -> None:
         self.release = release
@@ -56,12 +56,12 @@ class ReleasedProcess:
         )
 
     def __call__(self, released: Released) -> ReleasedContender:
-        """The work, set up."""
+        """Set up the work."""
         self.ask({"do": "make", "work": released.work, **released.sizes})
         return ReleasedContender(self)
 
     def ask(self, message: dict[str, Any]) -> dict[str, Any]:
-        """One message and its answer; raises `InconclusiveError` where the release does not do it."""
+        """One message and its answer; raises `InconclusiveError` if the release cannot do the work."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         try:
@@ -82,16 +82,16 @@ class ReleasedProcess:
 
 
 class ReleasedContender:
-    """One work of a release; another one is set up when this one is over."""
+    """One work of a release; the process sets up the next work when this one has ended."""
 
     def __init__(self, process: ReleasedProcess) -> None:
         self._process = process
 
     def warm_up(self) -> None:
-        """A turn that is not counted."""
+        """Run a turn that is not counted."""
         self.turn(WARM_UP)
 
     def turn(self, number: int) -> Work:
-        """The turn, timed by the child."""
+        """Run the turn; the child times it."""
         answer = self._process.ask({"do": "turn", "number": number})
         return Work(answer["units"], answer["answers"], answer["seconds"])

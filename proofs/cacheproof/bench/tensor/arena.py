@@ -16,7 +16,7 @@ STEPS = 8
 
 
 class Outputs(InTurns):
-    """So many outputs of so many rows; each step reads the second half of each, as a chunk of a prompt does."""
+    """`outputs` outputs of `rows` rows each; each step reads the second half of each, as a chunk of a prompt does."""
 
     def __init__(self, call: str, outputs: int, rows: int, hidden: int) -> None:
         torch.set_num_threads(1)
@@ -26,7 +26,7 @@ class Outputs(InTurns):
         self.names = [str(number) for number in range(outputs)]
 
     def turn(self, number: int) -> Work:  # noqa: ARG002  # every turn is alike
-        """So many steps: all outputs are kept, read and given back."""
+        """Run `STEPS` steps: store, read and give back all outputs."""
         seconds, seen = 0.0, 0
         for _ in range(STEPS):
             started = time.process_time()
@@ -45,7 +45,7 @@ class Outputs(InTurns):
 
     @abstractmethod
     def gather(self) -> Tensor:
-        """What the next step needs."""
+        """Read the rows that the next step needs."""
 
     @abstractmethod
     def drain(self) -> None:
@@ -53,7 +53,7 @@ class Outputs(InTurns):
 
 
 class ArenaOutputs(Outputs):
-    """In one buffer, with a gap between what was stored before and what is stored now."""
+    """One buffer, with a gap between the outputs of two steps."""
 
     def __init__(self, call: str, outputs: int, rows: int, hidden: int) -> None:
         super().__init__(call, outputs, rows, hidden)
@@ -62,34 +62,34 @@ class ArenaOutputs(Outputs):
         self.chunks = [Chunk(name, half, rows - half) for name in self.names]
 
     def store(self) -> None:
-        """Copied into the buffer."""
+        """Copy the outputs into the buffer."""
         self.arena.store(self.made, self.names, [self.rows] * self.count)
 
     def gather(self) -> Tensor:
-        """One gather."""
+        """Read with one gather."""
         return self.arena.gather(self.chunks)
 
     def drain(self) -> None:
-        """All of them."""
+        """Give back all outputs."""
         self.arena.drain(self.names)
 
 
 class DictionaryOutputs(Outputs):
-    """By name, as views of what the encoder has made."""
+    """A dictionary by name, whose values are views of the encoder's tensors."""
 
     def __init__(self, call: str, outputs: int, rows: int, hidden: int) -> None:
         super().__init__(call, outputs, rows, hidden)
         self.known: dict[str, Tensor] = {}
 
     def store(self) -> None:
-        """Nothing is copied: the encoder's memory stays in use as long as any of its outputs."""
+        """Keep the outputs without a copy; the encoder's memory stays in use until the last output is given back."""
         self.known.update(zip(self.names, self.made.reshape(self.count, self.rows, -1), strict=True))
 
     def gather(self) -> Tensor:
-        """Slices, one behind the other."""
+        """Read slices, and concatenate them."""
         return torch.cat([self.known[name][self.rows // 2 :] for name in self.names])
 
     def drain(self) -> None:
-        """All of them."""
+        """Give back all outputs."""
         for name in self.names:
             del self.known[name]

@@ -13,14 +13,14 @@ from cacheproof.bench.workload import Arrivals, prompt_of
 
 
 class TensorArrivals(InTurns):
-    """`add_request`, and where names are asked for, what is written before the next step."""
+    """`add_request`, and with `named` the writing of the arrivals before the next step."""
 
     def __init__(self, load: Arrivals) -> None:
         torch.set_num_threads(1)
         self.load, self.scheduler, self.arrived = load, scheduler_for(load), 0
 
     def turn(self, number: int) -> Work:  # noqa: ARG002  # every turn is alike
-        """So many bursts; of each how many are unfinished then, and the tokens and pictures of the step behind it."""
+        """Run bursts; for each, the number of unfinished requests, and the tokens and pictures of the step after it."""
         load, scheduler, seconds, answers = self.load, self.scheduler, 0.0, []
         for _ in range(load.steps):
             asked = [self._new() for _ in range(load.requests)]
@@ -28,7 +28,7 @@ class TensorArrivals(InTurns):
             for one in asked:
                 scheduler.add_request(one)
             if load.named:
-                assert scheduler.state is not None  # who reads the state has all written that is noted
+                assert scheduler.state is not None  # reading the state writes all pending arrivals
             seconds += time.process_time() - started
             answers.append(scheduler.get_num_unfinished_requests())
             output = scheduler.schedule()

@@ -1,4 +1,4 @@
-"""Entries of caches, one call at a time, on tensors: where tensors lose."""
+"""Single calls of caches, on tensors: where tensors lose."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cacheproof.bench.measure import InTurns, Work
 
 
 class TensorEncoder(InTurns):
-    """`EncoderCacheManager` by its methods, whose state is tensors."""
+    """`EncoderCacheManager` by its methods; its state is tensors."""
 
     def __init__(self, contents: int, capacity: int, hit: int, times: int) -> None:
         torch.set_num_threads(1)
@@ -27,7 +27,7 @@ class TensorEncoder(InTurns):
         ]
 
     def turn(self, number: int) -> Work:  # noqa: ARG002  # every turn is alike
-        """So many inputs: checked, room asked for, allocated, freed."""
+        """Run `times` inputs: checked, room asked for, allocated, freed."""
         manager, requests, hits = self.manager, self.requests, 0
         started = time.process_time()
         for place in range(self.times):
@@ -41,7 +41,7 @@ class TensorEncoder(InTurns):
 
 
 class TensorRecency(InTurns):
-    """The operations of the byte-weighted cache; a key is a row, and there are twice as many as fit."""
+    """The operations of the byte-weighted cache; a key is a row, and half of the keys fit."""
 
     def __init__(self, capacity: int, call: str, times: int) -> None:
         torch.set_num_threads(1)
@@ -52,11 +52,11 @@ class TensorRecency(InTurns):
             self.put(key)
 
     def put(self, key: int) -> None:
-        """Stored as the newest."""
+        """Store the content as the newest."""
         self.cache, _ = lru.put(self.config, self.cache, self.keys[key % (2 * self.capacity)], self.one)
 
     def turn(self, number: int) -> Work:  # noqa: ARG002  # every turn is alike
-        """So many calls."""
+        """Run `times` calls."""
         started = time.process_time()
         if self.call == "put":
             for key in range(self.next, self.next + self.times):

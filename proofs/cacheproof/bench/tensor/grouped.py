@@ -16,7 +16,7 @@ from cacheproof.bench.workload import prompt_of
 
 @dataclass(slots=True)
 class Request:
-    """A request that brings the keys of its full blocks, as from 0.11 on."""
+    """A request with the keys of its full blocks, as from vLLM 0.11 on."""
 
     request_id: str
     all_token_ids: list[int]
@@ -33,7 +33,7 @@ class Request:
 
 
 def hashed(name: str, tokens: list[int], block_size: int) -> Request:
-    """A request with a SHA-256 key for each full block, made of the key before it and the tokens of the block."""
+    """A request with a SHA-256 key for each full block: the hash of the previous key and of the block's tokens."""
     keys, parent = list[bytes](), b""
     for start in range(0, len(tokens) - block_size + 1, block_size):
         parent = hashlib.sha256(parent + array("q", tokens[start : start + block_size]).tobytes()).digest()
@@ -42,11 +42,11 @@ def hashed(name: str, tokens: list[int], block_size: int) -> Request:
 
 
 class SlidingWindowSpec(SimpleNamespace):
-    """The spec of a group whose layers read a window of the tokens; the manager knows it by this name."""
+    """The spec of a group whose layers read a window of the tokens; the manager recognises it by its class name."""
 
 
 def manager_of(blocks: int, block_size: int, limit: int, groups: int, window: int) -> Any:
-    """A manager with room for so many blocks in each group, and the null block."""
+    """A manager with room for `blocks` blocks in each group, and the null block."""
     full = SimpleNamespace(block_size=block_size)
     windowed = SlidingWindowSpec(block_size=block_size, sliding_window=window)
     specs = [SimpleNamespace(kv_cache_spec=spec) for spec in (full, windowed)[:groups]]
@@ -66,7 +66,7 @@ class ManagerDecode(InTurns):
         self, running: int, block_size: int, prompt: int, window: int, steps: int, turns: int, groups: int
     ) -> None:
         self.steps = steps
-        limit = prompt + block_size + (1 + steps) * (turns + 2) + 1
+        limit = prompt + block_size + (1 + steps) * (turns + 1) + 1
         self.manager = manager_of(running * (-(-limit // block_size)), block_size, limit, groups, window)
         self.requests = []
         for number in range(running):
@@ -79,7 +79,7 @@ class ManagerDecode(InTurns):
             self.requests.append(request)
 
     def turn(self, number: int) -> Work:  # noqa: ARG002  # every turn is alike
-        """So many steps, behind one that is not timed; of each the blocks that full attention was given."""
+        """Run `steps` steps after an untimed one; for each, the number of blocks that full attention was given."""
         self._step()
         steps = [self._step() for _ in range(self.steps)]
         return Work(self.steps, [taken for _, taken in steps], sum(seconds for seconds, _ in steps))
@@ -95,7 +95,7 @@ class ManagerDecode(InTurns):
 
 
 class ManagerCycle(InTurns):
-    """One prompt after the other, its keys made before: looked up, allocated, computed and freed."""
+    """One prompt after the other, with keys made before: looked up, allocated, computed and freed."""
 
     def __init__(
         self, tokens: int, block_size: int, blocks: int, window: int, hit: int, times: int, groups: int
@@ -104,7 +104,7 @@ class ManagerCycle(InTurns):
         self.requests = [hashed(str(number), prompt_of(number, tokens), block_size) for number in range(times)]
 
     def turn(self, number: int) -> Work:  # noqa: ARG002  # every turn is alike
-        """Each prompt once, or with `hit` the first one as often; the tokens that were found."""
+        """Serve each prompt once, or with `hit` the first prompt as often; the number of hit tokens."""
         manager, seconds, found_in_all = self.manager, 0.0, 0
         for place in range(len(self.requests)):
             request = self.requests[0 if self.hit else place]

@@ -1,7 +1,7 @@
-"""Recorded loads through our scheduler: in how many steps nothing remains for a request alone.
+"""Recorded loads through our scheduler: the number of steps in which no request takes the slow path alone.
 
-The figures of a step are those of steps in which all requests are taken at once. How many steps are such ones depends
-on the load; so it is said of two: long conversations that share prefixes, and requests with images.
+The figures of a step hold for steps that process all requests at once. The number of such steps depends on the load, so
+two loads are counted: long conversations with shared prefixes, and requests with images.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from cacheproof.replay.readers import read
 from cacheproof.replay.shipped import DATA
 
 LIVE, BLOCKS, BUDGET = 64, 20_000, 8_192
-"""Requests at a time, blocks of 16 tokens, tokens of a step: what an engine might have."""
+"""Running requests, blocks of 16 tokens, and tokens of a step: values that an engine might have."""
 
 TEXT, OUTPUT = 32, 64
-"""Tokens before each image, and of an output: the composed load says nothing of text."""
+"""Tokens before each image, and of an output: the composed load has no text of its own."""
 
 
 class Place(NamedTuple):
-    """Of an item in its prompt."""
+    """Position of an item in its prompt."""
 
     offset: int
     length: int
@@ -49,7 +49,7 @@ class Asked:
 
 
 class Share(NamedTuple):
-    """Of the steps of a load, those in which no request was taken alone."""
+    """The steps of a load, and those in which no request took the slow path alone."""
 
     load: str
     at_once: int
@@ -60,7 +60,7 @@ class Share(NamedTuple):
 
 
 def conversations(count: int) -> Iterator[Asked]:
-    """The first requests of the shipped Mooncake slice; a block's name stands for its tokens."""
+    """The first requests of the shipped Mooncake slice; the name of a block stands for its tokens."""
     trace = read([DATA / "mooncake_slice.jsonl.gz"], {"requests": str(count)})
     for number, one in enumerate(trace.arrivals):
         assert one.tokens is not None
@@ -71,7 +71,7 @@ def conversations(count: int) -> Iterator[Asked]:
 
 
 def images(count: int) -> Iterator[Asked]:
-    """Requests that are composed from the shipped ServeGen clients, with a little text before each image."""
+    """Requests composed from the shipped ServeGen clients, with a little text before each image."""
     trace = read([DATA / "servegen_clients_slice.jsonl.gz"], {"reuse": "zipf", "requests": str(count)})
     for number, one in enumerate(trace.arrivals):
         tokens: list[int] = []
@@ -84,7 +84,7 @@ def images(count: int) -> Iterator[Asked]:
 
 
 def shares(*, small: bool) -> list[Share]:
-    """Of both loads."""
+    """The lines for both loads."""
     torch.set_num_threads(1)
     return [
         served("Mooncake conversations", list(conversations(10 if small else 100))),
@@ -93,7 +93,7 @@ def shares(*, small: bool) -> list[Share]:
 
 
 def served(load: str, asked: Sequence[Asked], blocks: int = BLOCKS) -> Share:
-    """All requests are served, so many at a time, in so many blocks."""
+    """Serve all requests, at most `LIVE // 2` at a time."""
     longest = max(len(one.prompt_token_ids) + one.max_tokens for one in asked) + 1
     largest = max((item.mm_position.length for one in asked for item in one.mm_features), default=1)
     scheduler = Scheduler(

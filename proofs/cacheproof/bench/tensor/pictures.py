@@ -15,7 +15,7 @@ from cacheproof.bench.workload import Pictures
 
 
 def scheduler_for(load: Pictures) -> Scheduler:
-    """With room for all requests of a step, and rows for those of two."""
+    """Has room for all requests of a step, and rows for the requests of two steps."""
     limit = load.prompt + 2
     return Scheduler(
         Settings(
@@ -33,19 +33,19 @@ def scheduler_for(load: Pictures) -> Scheduler:
 
 
 class TensorPictures(InTurns):
-    """Each step: `schedule` and `update_from_output`."""
+    """Runs each step: `schedule` and `update_from_output`."""
 
     def __init__(self, load: Pictures) -> None:
         torch.set_num_threads(1)
         self.load, self.scheduler, self.arrived = load, scheduler_for(load), 0
 
     def turn(self, number: int) -> Work:  # noqa: ARG002  # every turn is alike
-        """So many steps; of each the tokens, the pictures that are encoded, and the free blocks afterwards."""
+        """Run `steps` steps; for each, the tokens, the encoded pictures, and the free blocks afterwards."""
         seconds, answers = 0.0, []
         for _ in range(self.load.steps):
             for _ in range(self.load.requests):
                 self.scheduler.add_request(self._new())
-            assert self.scheduler.state is not None  # who reads the state has those written that have arrived
+            assert self.scheduler.state is not None  # reading the state writes all pending arrivals
             started = time.process_time()
             output = self.scheduler.schedule()
             seconds += time.process_time() - started
@@ -64,5 +64,5 @@ class TensorPictures(InTurns):
 
 
 def counted(output: SchedulerOutput) -> list[int]:
-    """Tokens, and pictures that are encoded."""
+    """Tokens, and encoded pictures."""
     return [int(output.plan.tokens.sum()), int(output.plan.encode.sum())]

@@ -1,4 +1,4 @@
-"""Prompts on tensors: their contents, the longest cached prefix, slots, and what is given back."""
+"""Prompts on tensors: their contents, the longest cached prefix, slots, and the blocks that are given back."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cacheproof.bench.workload import prompt_of
 
 
 class Engine:
-    """A pool, and the contents of its blocks, for so many requests of so many tokens; no gradients, as in serving."""
+    """A pool and the contents of its blocks, for `requests` requests of `tokens` tokens; no gradients."""
 
     def __init__(self, requests: int, tokens: int, block_size: int, blocks: int, device: str = "cpu") -> None:
         torch.set_num_threads(1)
@@ -37,7 +37,7 @@ class Engine:
 
     @torch.inference_mode()
     def name(self, prompts: Tensor) -> None:
-        """What the blocks of the prompts ([requests, tokens] int32) hold; rows come back when they become scarce."""
+        """Name the contents of the prompts' blocks ([requests, tokens] int32); scarce rows are collected first."""
         if self.contents.contents.rows - self.contents.used < self.room:
             self.contents.keep(self.pool.carried[:-1])
         rows = self.contents.of_prompts(prompts, self.tokens[: prompts.shape[0]])
@@ -46,7 +46,7 @@ class Engine:
 
     @torch.inference_mode()
     def admit(self) -> tuple[Tensor, Tensor]:
-        """Look up, take slots, register: the tokens found of each request, and the blocks taken for it."""
+        """Look up, take slots, register: the hit tokens of each request, and the blocks taken for it."""
         hits, found, width = None, self.zeros, self.width
         if self.contents.may_be_cached:
             hits = kv_blocks.get_computed_blocks(self.config, self.pool, self.rows, self.tokens)
@@ -65,12 +65,12 @@ class Engine:
 
     @torch.inference_mode()
     def free(self) -> None:
-        """All requests are finished."""
+        """Finish all requests."""
         self.pool, _ = kv_blocks.free_request(self.config, self.pool, self.rows, write=SERVING)
 
 
 class IndexedEngine(Engine):
-    """The same with an index beside the pool, by content; operands are right by construction, and not looked at."""
+    """The same with an index by content beside the pool; operands are right by construction, and not checked."""
 
     def __init__(self, requests: int, tokens: int, block_size: int, blocks: int, device: str = "cpu") -> None:
         super().__init__(requests, tokens, block_size, blocks, device)
@@ -94,7 +94,7 @@ class IndexedEngine(Engine):
 
     @torch.inference_mode()
     def free(self) -> None:
-        """All requests are finished."""
+        """Finish all requests."""
         self.serving.free_request(self.rows)
 
 
@@ -108,7 +108,7 @@ class TensorBurst(InTurns):
         self.count, self.tokens, self.repeated = requests, tokens, repeated
 
     def turn(self, number: int) -> Work:
-        """Another burst, or with `repeated` always the same one."""
+        """Serve another burst, or with `repeated` always the same burst."""
         first = 0 if self.repeated else (number + 1) * self.count
         prompts = torch.tensor(
             [prompt_of(first + place, self.tokens) for place in range(self.count)], dtype=torch.int32
@@ -123,20 +123,20 @@ class TensorBurst(InTurns):
 
 
 class IndexedBurst(TensorBurst):
-    """The same beside an index."""
+    """The same with an index."""
 
     engine_of = IndexedEngine
 
 
 class TensorCycle(InTurns):
-    """One prompt after the other, a burst of one each time."""
+    """One prompt after the other, as bursts of one prompt."""
 
     def __init__(self, tokens: int, block_size: int, blocks: int, hit: int, times: int) -> None:
         self.engine, self.times, self.hit = Engine(1, tokens, block_size, blocks), times, hit
         self.prompts = [torch.tensor([prompt_of(number, tokens)], dtype=torch.int32) for number in range(times)]
 
     def turn(self, number: int) -> Work:  # noqa: ARG002  # every turn is alike
-        """Each prompt once, or with `hit` the first one as often; its contents are known before."""
+        """Serve each prompt once, or with `hit` the first prompt as often; the contents are known before."""
         seconds, computed = 0.0, 0
         for place in range(self.times):
             self.engine.name(self.prompts[0 if self.hit else place])
@@ -157,7 +157,7 @@ class TensorHashes(InTurns):
         self.tokens, self.times = tokens, times
 
     def turn(self, number: int) -> Work:
-        """So many prompts."""
+        """Name the contents of `times` prompts."""
         prompts = [
             torch.tensor([prompt_of(number * self.times + place, self.tokens)], dtype=torch.int32)
             for place in range(self.times)

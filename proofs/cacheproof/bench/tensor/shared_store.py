@@ -17,14 +17,14 @@ from cacheproof.bench.copies import Copies, content, counted
 from cacheproof.bench.measure import Work
 
 ROOM = 4096
-"""Bytes beside an item, more than any header."""
+"""Bytes of an item beside its payload; no header is larger."""
 
 
 class Bytes:
     """An item is its bytes."""
 
     def serialize(self, value: Any) -> Serialized:
-        """Without a description."""
+        """Data without a description."""
         return value, len(value), b"", 0
 
     def deserialize(self, data_view: memoryview) -> memoryview:
@@ -33,7 +33,7 @@ class Bytes:
 
 
 class SharedItems:
-    """One writer, and one reader that has its segment attached."""
+    """One writer, and one reader that has attached the writer's segment."""
 
     serde: type[ObjectSerde] = Bytes
 
@@ -46,7 +46,7 @@ class SharedItems:
         self.call, self.item, self.times = call, self.item_of(content(kib)), times
 
     def item_of(self, data: bytes) -> Any:
-        """What is put."""
+        """The item that is put."""
         return data
 
     def size_of(self, item: Any) -> int:
@@ -54,11 +54,11 @@ class SharedItems:
         return len(item)
 
     def warm_up(self) -> None:
-        """A turn that is not counted."""
+        """Run a turn that is not counted."""
         self.turn(-1)
 
     def turn(self, number: int) -> Work:
-        """So many items in and out."""
+        """Put and get `times` items."""
         seconds, read = 0.0, 0
         for place in range(self.times):
             key = f"{number} {place}"
@@ -66,7 +66,7 @@ class SharedItems:
             address, identity = self.writer.put(key, self.item)
             signature = self.writer.get_signature(key)
             between = time.process_time()
-            read += self.size_of(self.reader.get(address, identity, signature, key))  # and its memory is free again
+            read += self.size_of(self.reader.get(address, identity, signature, key))  # the memory is free again
             ended = time.process_time()
             seconds += counted(self.call, between - started, ended - between)
         return Work(self.times, [read], seconds)
@@ -76,7 +76,7 @@ class SharedItems:
 
 
 def as_item(data: bytes) -> dict[str, Any]:
-    """A picture, as a processor gives it: rows of halves, and where they belong."""
+    """A picture as a processor gives it: rows of halves, and their positions."""
     return {"pixels": torch.frombuffer(bytearray(data), dtype=torch.float16).reshape(-1, 64), "grid": (1, 2, 2)}
 
 
@@ -90,7 +90,7 @@ class SharedTensors(SharedItems):
         return as_item(data)
 
     def size_of(self, item: Any) -> int:
-        """Bytes of its rows."""
+        """Bytes of the picture's rows."""
         return int(item["pixels"].nbytes)
 
 
@@ -98,7 +98,7 @@ class CopiedTensors(Copies):
     """One tensor for each picture."""
 
     def turn(self, number: int) -> Work:  # noqa: ARG002  # every turn is alike
-        """So many pictures in and out."""
+        """Put and get `times` pictures."""
         rows = as_item(self.data)["pixels"]
         buffers = [torch.frombuffer(buffer, dtype=rows.dtype).reshape(rows.shape) for buffer in self.buffers]
         seconds, read = 0.0, 0
@@ -116,36 +116,36 @@ class CopiedTensors(Copies):
 
 
 class NoSeals(Seals):
-    """Handles and chunks that anybody can make up."""
+    """Handles and chunks without a seal, which any process could make up."""
 
     TICKET = struct.Struct("<QIQ")
 
     def signature(self, key: str, address: int, identity: int, epoch: int, cell: int, number: int) -> bytes:  # noqa: ARG002  # as there
-        """Of a handle: epoch, cell and number, and no seal."""
+        """A handle's epoch, cell and number, without a seal."""
         return self.TICKET.pack(epoch, cell, number) + bytes(SEAL)
 
     def verify(self, handle: Handle, signature: bytes) -> None:
-        """Every handle is good."""
+        """Accept every handle."""
 
     def tag(self, *_said: object) -> bytes:
-        """The same for every chunk."""
+        """Return the same seal for every chunk."""
         return bytes(TAG)
 
 
 def without_barriers(items: SharedItems) -> None:
-    """No system call keeps the order of stores."""
+    """Make no system call to order stores."""
     for store in (items.writer, items.reader):
         store.ring_buffer.segment.barrier = lambda: None  # type: ignore[method-assign]  # of this segment only
 
 
 def without_seals(items: SharedItems) -> None:
-    """No keyed hash."""
+    """Make no keyed hash."""
     for seals in (items.writer.writer.seals, items.reader.reader.attachment.seals):
         seals.__class__ = NoSeals
 
 
 def without_both(items: SharedItems) -> None:
-    """Neither."""
+    """Make neither the system call nor the keyed hash."""
     without_barriers(items)
     without_seals(items)
 

@@ -13,7 +13,7 @@ from cacheproof.bench.measure import InTurns, Work
 
 
 class TensorDecode(InTurns):
-    """Each step: the blocks that are full are registered, and every running request gets a slot for one token."""
+    """Each step registers the full blocks, and gives every running request a slot for one token."""
 
     def __init__(self, running: int, block_size: int, prompt: int, steps: int, turns: int) -> None:
         torch.set_num_threads(1)
@@ -24,7 +24,7 @@ class TensorDecode(InTurns):
             contents, torch.full((running,), limit), block_size=block_size, limit=limit, count=running * cells
         )
         self.steps, self.rows = steps, torch.arange(running)
-        self.most = max(1, -(-running // block_size))  # so many need a block in each step: a caller knows the lengths
+        self.most = max(1, -(-running // block_size))  # requests that need a block in each step: known to a caller
         tokens, width = prompt + self.rows % block_size, prompt // block_size + 2
         pool, _ = kv_blocks.allocate_slots(
             self.config,
@@ -38,14 +38,14 @@ class TensorDecode(InTurns):
         self.pool, _ = kv_blocks.commit(self.config, pool, self.rows, tokens, width=width, write=SERVING)
 
     def _advance(self) -> kv_blocks.Decoded:
-        """What is scheduled is executed, and each gets a slot for one token more; who was served is read back."""
+        """Execute the scheduled tokens and give each request its next slot; the host reads who was served."""
         self.pool, step = kv_blocks.decode(self.config, self.pool, self.rows, most=self.most, write=SERVING)
         if not bool(step.complete):
-            raise RuntimeError("a decode step of this benchmark serves everybody")
+            raise RuntimeError("a decode step of this benchmark serves all requests")
         return step
 
     def turn(self, number: int) -> Work:  # noqa: ARG002  # every turn is alike
-        """So many steps, behind one that is not timed: it fetches from memory what others have displaced."""
+        """Run `steps` steps, after an untimed one that brings the memory back into the processor's caches."""
         with torch.inference_mode():
             self._advance()
             started = time.process_time()
@@ -55,7 +55,7 @@ class TensorDecode(InTurns):
 
 
 class RunningDecode(InTurns):
-    """The same by `Serving.running`: each step names the new blocks, and the pool is written at the end of a turn."""
+    """The same by `Serving.running`: each step names the new blocks, and the end of a turn writes the pool."""
 
     def __init__(self, running: int, block_size: int, prompt: int, steps: int, turns: int) -> None:
         tensors = TensorDecode(running, block_size, prompt, steps, turns)
@@ -65,7 +65,7 @@ class RunningDecode(InTurns):
         self.running = self.engine.running(range(running), most=tensors.most)
 
     def turn(self, number: int) -> Work:  # noqa: ARG002  # every turn is alike
-        """So many steps and writing them into the pool, behind a step and its writing that are not timed."""
+        """Run `steps` steps and write them into the pool, after an untimed step with its write."""
         step = self.running.step
         step()
         self.engine.write_pending()
@@ -91,7 +91,7 @@ class PlainDecode(InTurns):
         self.copies: dict[int, list[int]] = {}
 
     def turn(self, number: int) -> Work:  # noqa: ARG002  # every turn is alike
-        """So many steps, behind one that is not timed."""
+        """Run `steps` steps after an untimed one."""
         self._step()
         started = time.process_time()
         taken = [self._step() for _ in range(self.steps)]

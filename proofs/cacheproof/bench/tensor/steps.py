@@ -22,7 +22,7 @@ class Asked:
 
 
 class TensorSteps(InTurns):
-    """`schedule` and `update_from_output` for every running request. Of a plan nothing is read back to the host."""
+    """`schedule` and `update_from_output` for every running request. The host reads nothing back from a plan."""
 
     items = 0
 
@@ -50,7 +50,7 @@ class TensorSteps(InTurns):
         self._prefill(prompt, block_size)
 
     def _prefill(self, prompt: int, block_size: int) -> None:
-        """All prompts at once, as one large step: how they are computed is measured elsewhere."""
+        """Compute all prompts in one large step; other benchmarks measure this."""
         scheduler = self.scheduler
         budget = scheduler.config.token_budget
         everything = torch.full_like(budget, self.running * (prompt + block_size))
@@ -60,7 +60,7 @@ class TensorSteps(InTurns):
         scheduler.config = scheduler.config._replace(token_budget=budget)
 
     def turn(self, number: int) -> Work:  # noqa: ARG002  # every turn is alike
-        """So many steps; of each the tokens, and the free blocks afterwards."""
+        """Run `steps` steps; for each, the tokens, and the free blocks afterwards."""
         scheduler, seen = self.scheduler, list[int]()
         started = time.process_time()
         for _ in range(self.steps):
@@ -76,6 +76,6 @@ class TensorSteps(InTurns):
 
 
 class TensorStepsWithItems(TensorSteps):
-    """The same in an engine for multimodal requests, of which none is running: its tables have places for two items."""
+    """The same in an engine for multimodal requests without a running one: its tables have columns for 2 items."""
 
     items = 2

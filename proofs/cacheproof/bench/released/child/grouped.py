@@ -1,6 +1,6 @@
-"""Work of a release's manager over groups of layers: full attention, and with two groups a sliding window beside it.
+"""Work of a release's manager over groups of layers: full attention, and with two groups a sliding window too.
 
-Both groups take blocks of one pool. The calls are those of a scheduler, with requests that are made before.
+Both groups take blocks from one pool. The calls are a scheduler's; the requests are made before.
 """
 
 from __future__ import annotations
@@ -9,13 +9,14 @@ import importlib
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 works: Any = importlib.import_module("works")
 
 
 class Pool:
-    """The release's manager with so many groups, and its hashing of prompts."""
+    """The release's manager with `groups` groups, and its hashing of prompts."""
 
     def __init__(self, blocks: int, block_size: int, limit: int, groups: int, window: int) -> None:
         self.hashed = works.Pool(0, block_size, limit).hashed
@@ -31,37 +32,10 @@ class Pool:
         )
 
 
-class Decode:
-    """Steps of one token for each running request: `allocate_slots(request, 1)`, one after the other."""
-
-    def __init__(
-        self, running: int, block_size: int, prompt: int, window: int, steps: int, turns: int, groups: int
-    ) -> None:
-        self.steps = steps
-        limit = prompt + block_size + (1 + steps) * (turns + 2) + 1
-        self.pool = Pool(running * (-(-limit // block_size)), block_size, limit, groups, window)
-        self.requests = []
-        for number in range(running):
-            request = self.pool.hashed(str(number), [number * limit + place for place in range(limit)])
-            computed = prompt + number % block_size
-            assert self.pool.manager.allocate_slots(request, computed) is not None
-            request.num_computed_tokens = computed
-            self.requests.append(request)
-
-    def turn(self, number: int) -> Any:  # noqa: ARG002  # every turn is alike
-        """So many steps, behind one that is not timed; of each the blocks that full attention was given."""
-        self._step()
-        steps = [self._step() for _ in range(self.steps)]
-        return works.Turn(sum(seconds for seconds, _ in steps), self.steps, [taken for _, taken in steps])
-
-    def _step(self) -> tuple[float, int]:
-        allocate = self.pool.manager.allocate_slots
-        started = time.process_time()
-        given = [allocate(request, 1) for request in self.requests]
-        seconds = time.process_time() - started
-        for request in self.requests:
-            request.num_computed_tokens += 1
-        return seconds, sum(len(blocks.blocks[0]) for blocks in given)
+def decode(running: int, block_size: int, prompt: int, window: int, steps: int, turns: int, groups: int) -> Any:
+    """`works.Decode` with `groups` groups; a turn reports the blocks that full attention was given."""
+    make_pool = partial(Pool, groups=groups, window=window)
+    return works.Decode(running, block_size, prompt, steps, turns, make_pool)
 
 
 class Cycle:
@@ -74,7 +48,7 @@ class Cycle:
         self.requests = [self.pool.hashed(str(number), works.prompt_of(number, tokens)) for number in range(times)]
 
     def turn(self, number: int) -> Any:  # noqa: ARG002  # every turn is alike
-        """Each prompt once, or with `hit` the first one as often; the tokens that were found."""
+        """Serve each prompt once, or with `hit` the first prompt as often; the number of hit tokens."""
         manager, seconds, found_in_all = self.pool.manager, 0.0, 0
         for place in range(len(self.requests)):
             request = self.requests[0 if self.hit else place]
@@ -91,14 +65,14 @@ class Cycle:
 
 
 class Burst:
-    """New prompts, hashed before: looked up and allocated, one after the other. Afterwards they are freed, untimed."""
+    """New prompts, hashed before: looked up and allocated, one after the other. They are freed outside of the clock."""
 
     def __init__(self, requests: int, tokens: int, block_size: int, blocks: int, window: int, groups: int) -> None:
         self.pool = Pool(blocks, block_size, tokens, groups, window)
         self.count, self.tokens = requests, tokens
 
     def turn(self, number: int) -> Any:
-        """Another burst; the tokens that were found, and the blocks that full attention was given."""
+        """Serve another burst; the number of hit tokens, and of blocks that full attention was given."""
         manager, hits, taken, first = self.pool.manager, 0, 0, (number + 1) * self.count
         requests = [
             self.pool.hashed(str(place), works.prompt_of(first + place, self.tokens)) for place in range(self.count)
@@ -116,8 +90,8 @@ class Burst:
 
 
 WORKS: Mapping[str, Callable[..., Any]] = {
-    "grouped_decode": Decode,
+    "grouped_decode": decode,
     "grouped_cycle": Cycle,
     "grouped_burst": Burst,
 }
-"""What can be measured, by name."""
+"""The works by name."""

@@ -1,7 +1,7 @@
-"""Our classes in a release's own engine loop, as its users have them: `--scheduler-cls cacheimpl.vllm.NAME`.
+"""Our classes in a release's own engine loop, as users load them: `--scheduler-cls cacheimpl.vllm.NAME`.
 
-The requests, the output of a step and the calls are the release's. `scheduler` is the name of our class, or empty for
-the release's own; `rules` are those of our KV cache manager.
+The requests, the output of a step and the calls are the release's. `scheduler` names our class; an empty name selects
+the release's own. `rules` are the rules of our KV cache manager.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ class Loop:
         self.hasher = self.classes.hasher(settings["block_size"], function)
 
     def add(self, name: str, tokens: list[int], output: int) -> None:
-        """A request arrives, hashed."""
+        """Add a request, with hashed blocks."""
         self.scheduler.add_request(self.classes.new_request(name, tokens, output, self.hasher))
 
     def step(self) -> tuple[float, list[int]]:
-        """The seconds that the calls took; tokens, requests and new blocks of the plan, and the blocks in use."""
+        """The seconds of the calls; the tokens, requests and new blocks of the plan, and the blocks in use."""
         started = time.process_time()
         planned = self.scheduler.schedule()
         seconds = time.process_time() - started
@@ -66,14 +66,14 @@ class Decoding:
         self.loop.step()  # all prompts at once
 
     def turn(self, number: int) -> Any:  # noqa: ARG002  # every turn is alike
-        """The work of this number of steps."""
+        """Run this number of steps."""
         steps = [self.loop.step() for _ in range(self.steps)]
         answers = [count for _, counts in steps for count in counts]
         return works.Turn(sum(seconds for seconds, _ in steps), self.steps, answers)
 
 
 class Admitting:
-    """Steps that admit requests and end them. With `repeated` the prompts are cached; otherwise blocks are evicted."""
+    """Steps that admit requests and finish them. With `repeated` the prompts are cached; else blocks are evicted."""
 
     def __init__(self, running: int, block_size: int, prompt: int, steps: int, repeated: int, **place: Any) -> None:
         self.running, self.prompt, self.steps, self.repeated, self.arrived = running, prompt, steps, repeated, 0
@@ -87,7 +87,7 @@ class Admitting:
         )
 
     def turn(self, number: int) -> Any:  # noqa: ARG002  # every turn is alike
-        """The work of this number of steps, each with new requests."""
+        """Run this number of steps, each with new requests."""
         seconds, answers = 0.0, list[int]()
         for _ in range(self.steps):
             for place in range(self.running):
@@ -101,7 +101,7 @@ class Admitting:
 
 
 def _ours(name: str, rules: str) -> Callable[..., Any]:
-    """Our class, as `--scheduler-cls` names it, with these rules and as the driver makes a scheduler."""
+    """Our class, as `--scheduler-cls` names it, with these rules, made in the way of the driver."""
     module, _, called = name.rpartition(".")
     kind = getattr(importlib.import_module(module), called)
 
@@ -115,4 +115,4 @@ def _ours(name: str, rules: str) -> Callable[..., Any]:
 
 
 WORKS: Mapping[str, Callable[..., Any]] = {"decoding": Decoding, "admitting": Admitting}
-"""What can be measured, by name."""
+"""The works by name."""

@@ -1,9 +1,9 @@
-"""The script that a release's Python runs: `python -I run.py DRIVER SOURCE IMPL`, work of its classes, turn by turn.
+"""The script that a release's Python runs, `python -I run.py DRIVER SOURCE IMPL`: work of its classes, turn by turn.
 
-`DRIVER` is the folder of the driver, whose stand-ins are used; `SOURCE` the one that has the release's package, and
-`IMPL` the one that has `cacheimpl`, for work with our classes in the place of the release's.
-One JSON object a line: `{"do": "make", "work": NAME, ...sizes}`, then `{"do": "turn", "number": n}`, answered by the
-seconds of processor time, the units that were done, and what came of it. It stands alone, as the driver does.
+`DRIVER` is the folder of the driver, whose stand-ins are used. `SOURCE` has the release's package, and `IMPL` has
+`cacheimpl`, for work with our classes instead of the release's. Each line is one JSON object: `{"do": "make", "work":
+NAME, ...sizes}`, then `{"do": "turn", "number": n}`. The answer has the seconds of processor time, the number of units
+and the results. The script imports nothing of ours beside these folders, like the driver.
 """
 
 from __future__ import annotations

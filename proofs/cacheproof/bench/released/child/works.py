@@ -1,7 +1,7 @@
-"""What is measured of a release: the calls of its scheduler, on its own classes, with requests that are made before.
+"""Work of a release: the calls of its scheduler on its own classes, with requests that are made before.
 
-Every turn gives the seconds that the calls took, the units, and a few numbers by which the work of another
-implementation is compared with it. What the release does beside these calls (a scheduler, its log) plays no part.
+Every turn gives the seconds of the calls, the number of units, and a few numbers for comparison with the work of
+another implementation. A turn leaves out other work of the release, such as its log.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Turn(NamedTuple):
 
 
 class Request(SimpleNamespace):
-    """A request with the driver's attributes, as plain ones, so that reading them costs what it costs in an engine."""
+    """A request with the driver's attributes as plain ones, so that reading them costs as much as in an engine."""
 
 
 class Pool:
@@ -52,14 +52,14 @@ class Pool:
         )
 
     def request(self, name: str, tokens: list[int]) -> Request:
-        """Not hashed."""
+        """A request without hashed blocks."""
         driven = kv_managers.Request(name, tokens)
         attributes = {field.name: getattr(driven, field.name) for field in fields(driven)}
         known = {"num_tokens": len(tokens), "num_prompt_tokens": len(tokens)}
         return Request(**{**attributes, **known})
 
     def hashed(self, name: str, tokens: list[int]) -> Request:
-        """Its full blocks have keys."""
+        """A request with keys for its full blocks."""
         request = self.request(name, tokens)
         request.block_hashes.extend(self.hash(request))
         return request
@@ -68,10 +68,18 @@ class Pool:
 class Decode:
     """Steps of one token for each running request: `allocate_slots(request, 1)`, one after the other."""
 
-    def __init__(self, running: int, block_size: int, prompt: int, steps: int, turns: int) -> None:
+    def __init__(
+        self,
+        running: int,
+        block_size: int,
+        prompt: int,
+        steps: int,
+        turns: int,
+        make_pool: Callable[[int, int, int], Any] = Pool,
+    ) -> None:
         self.steps = steps
         limit = prompt + block_size + (1 + steps) * (turns + 1) + 1
-        self.pool = Pool(running * (-(-limit // block_size)), block_size, limit)
+        self.pool = make_pool(running * (-(-limit // block_size)), block_size, limit)
         self.requests = []
         for number in range(running):
             request = self.pool.hashed(str(number), [number * limit + place for place in range(limit)])
@@ -81,13 +89,13 @@ class Decode:
             self.requests.append(request)
 
     def turn(self, number: int) -> Turn:  # noqa: ARG002  # every turn is alike
-        """So many steps, behind one that is not timed."""
+        """Run `steps` steps after an untimed one; for each, the number of new blocks."""
         self._step()
         steps = [self._step() for _ in range(self.steps)]
         return Turn(sum(seconds for seconds, _ in steps), self.steps, [taken for _, taken in steps])
 
     def _step(self) -> tuple[float, int]:
-        """One token for everybody: the seconds that the calls took, and how many blocks."""
+        """One token for every request: the seconds of the calls, and the number of new blocks."""
         allocate = self.pool.manager.allocate_slots
         started = time.process_time()
         given = [allocate(request, 1) for request in self.requests]
@@ -100,8 +108,8 @@ class Decode:
 class Step:
     """Whole steps of the release's scheduler, one token for each running request: `schedule`, `update_from_output`.
 
-    What the workers make of a step is made before the clock goes on. With `items` a request has so many items, whose
-    embeddings were computed with the prompt.
+    The output of the workers is made while the clock is stopped. With `items`, a request has that number of items,
+    whose embeddings were computed with the prompt.
     """
 
     def __init__(self, running: int, block_size: int, prompt: int, steps: int, turns: int, items: int) -> None:
@@ -135,7 +143,7 @@ class Step:
         scheduler.max_num_scheduled_tokens, settings.max_num_batched_tokens = kept
 
     def turn(self, number: int) -> Turn:  # noqa: ARG002  # every turn is alike
-        """So many steps; of each the tokens, and the free blocks afterwards."""
+        """Run `steps` steps; for each, the tokens, and the free blocks afterwards."""
         seconds, answers = 0.0, []
         for _ in range(self.steps):
             taken, tokens = self._step()
@@ -144,7 +152,7 @@ class Step:
         return Turn(seconds, self.steps, answers)
 
     def _step(self) -> tuple[float, int]:
-        """The seconds that the two calls took, and how many tokens were scheduled."""
+        """The seconds of the two calls, and the number of scheduled tokens."""
         scheduler = self.scheduler
         started = time.process_time()
         planned = scheduler.schedule()
@@ -158,7 +166,7 @@ class Step:
 class Pictures:
     """Requests with a picture each, admitted and finished in one step of the release's scheduler.
 
-    Timed are `schedule` and `update_from_output`; that requests are made and arrive is not.
+    `schedule` and `update_from_output` are timed; the making and the arrival of requests are not.
     """
 
     def __init__(self, requests: int, block_size: int, text: int, picture: int, steps: int) -> None:
@@ -179,7 +187,7 @@ class Pictures:
         self.hasher = self.classes.hasher(block_size, function)
 
     def turn(self, number: int) -> Turn:  # noqa: ARG002  # every turn is alike
-        """So many steps; of each the tokens, the pictures that are encoded, and the free blocks afterwards."""
+        """Run `steps` steps; for each, the tokens, the encoded pictures, and the free blocks afterwards."""
         seconds, answers = 0.0, []
         for _ in range(self.steps):
             for _ in range(self.count):
@@ -203,9 +211,9 @@ class Pictures:
 
 
 class Arrivals:
-    """Requests that are added to the release's scheduler in bursts; with `named`, their blocks are hashed in the clock.
+    """Requests that are added to the release's scheduler in bursts; with `named`, hashing their blocks is timed too.
 
-    They are made before, and all are served and finished in the step behind the burst: that is not timed.
+    The requests are made before. The step after a burst serves and finishes all of them, and is not timed.
     """
 
     def __init__(self, requests: int, block_size: int, text: int, picture: int, steps: int, named: int) -> None:
@@ -213,7 +221,7 @@ class Arrivals:
         self.steps, self.named, self.arrived = steps, named, 0
 
     def turn(self, number: int) -> Turn:  # noqa: ARG002  # every turn is alike
-        """So many bursts; of each how many are unfinished then, and the tokens and pictures of the step behind it."""
+        """Run bursts; for each, the number of unfinished requests, and the tokens and pictures of the step after it."""
         load, scheduler, seconds, answers = self.load, self.load.scheduler, 0.0, []
         add, hashed = scheduler.add_request, self.load.hasher
         for _ in range(self.steps):
@@ -237,7 +245,7 @@ class Arrivals:
         return Turn(seconds, self.steps * load.count, answers)
 
     def _new(self) -> Any:
-        """Hashed where that is not timed."""
+        """Hash the blocks outside of the clock."""
         load, name = self.load, str(self.arrived)
         tokens = prompt_of(self.arrived, load.text + load.picture)
         shown = [schedulers.Item(self.arrived, load.text, load.picture)] if load.picture else []
@@ -246,19 +254,19 @@ class Arrivals:
 
 
 def prompt_of(number: int, tokens: int) -> list[int]:
-    """The tokens of a prompt, by its number."""
+    """The tokens of a prompt, by the prompt's number."""
     return random.Random(number).choices(range(100_000), k=tokens)  # noqa: S311  # a workload, nothing secret
 
 
 class Burst:
-    """New prompts at once: hashed, matched, allocated. Afterwards they are freed, which is not timed."""
+    """New prompts at once: hashed, looked up, allocated. They are freed outside of the clock."""
 
     def __init__(self, requests: int, tokens: int, block_size: int, blocks: int, repeated: int) -> None:
         self.count, self.tokens, self.repeated = requests, tokens, repeated
         self.pool = Pool(blocks, block_size, tokens)
 
     def turn(self, number: int) -> Turn:
-        """Another burst, or with `repeated` always the same one."""
+        """Serve another burst, or with `repeated` always the same burst."""
         first = 0 if self.repeated else (number + 1) * self.count
         manager, hashed, hits, taken = self.pool.manager, self.pool.hash, 0, 0
         requests = [self.pool.request(str(place), prompt_of(first + place, self.tokens)) for place in range(self.count)]
@@ -276,14 +284,14 @@ class Burst:
 
 
 class Cycle:
-    """One prompt after the other, hashed before: looked up, allocated and freed; timed are those three calls."""
+    """One prompt after the other, hashed before: looked up, allocated and freed; these three calls are timed."""
 
     def __init__(self, tokens: int, block_size: int, blocks: int, hit: int, times: int) -> None:
         self.pool, self.hit = Pool(blocks, block_size, tokens), hit
         self.requests = [self.pool.hashed(str(number), prompt_of(number, tokens)) for number in range(times)]
 
     def turn(self, number: int) -> Turn:  # noqa: ARG002  # every turn is alike
-        """Each prompt once, or with `hit` the first one as often."""
+        """Serve each prompt once, or with `hit` the first prompt as often."""
         manager, seconds, computed_in_all = self.pool.manager, 0.0, 0
         for place in range(len(self.requests)):
             request = self.requests[0 if self.hit else place]
@@ -305,7 +313,7 @@ class Hashes:
         self.pool, self.tokens, self.times = Pool(1, block_size, tokens), tokens, times
 
     def turn(self, number: int) -> Turn:
-        """So many prompts."""
+        """Hash `times` prompts."""
         requests = [
             self.pool.request("", prompt_of(number * self.times + place, self.tokens)) for place in range(self.times)
         ]
@@ -316,7 +324,7 @@ class Hashes:
 
 
 class Encoder:
-    """Inputs of one item: checked, room asked for, allocated, freed; or, with `hit`, checked and freed."""
+    """Inputs of one item: checked, room asked for, allocated, freed; or with `hit`, checked and freed."""
 
     def __init__(self, contents: int, capacity: int, hit: int, times: int) -> None:
         self.manager = importlib.import_module(encoder_cache.MODULE).EncoderCacheManager(cache_size=capacity)
@@ -327,7 +335,7 @@ class Encoder:
         ]
 
     def turn(self, number: int) -> Turn:  # noqa: ARG002  # every turn is alike
-        """So many inputs."""
+        """Run `times` inputs."""
         manager, requests, hits, count = self.manager, self.requests, 0, len(self.requests)
         started = time.process_time()
         for place in range(self.times):
@@ -341,7 +349,7 @@ class Encoder:
 
 
 class Lru:
-    """A cache of entries of one byte: `get` and `touch` of what is there, `put` that evicts."""
+    """A cache of entries of 1 byte: `get` and `touch` of a resident entry, `put` that evicts."""
 
     def __init__(self, capacity: int, call: str, times: int) -> None:
         cache = importlib.import_module("vllm.utils.cache").LRUCache(capacity, getsizeof=lambda value: 1)
@@ -350,7 +358,7 @@ class Lru:
         self.cache, self.capacity, self.call, self.times, self.next = cache, capacity, call, times, capacity
 
     def turn(self, number: int) -> Turn:  # noqa: ARG002  # every turn is alike
-        """So many calls."""
+        """Run `times` calls."""
         keys = [place % self.capacity for place in range(self.times)]
         if self.call == "put":
             keys = list(range(self.next, self.next + self.times))
@@ -370,7 +378,7 @@ class Bytes:
     """An item in shared memory is its bytes."""
 
     def serialize(self, value: bytes) -> tuple[bytes, int, bytes, int]:
-        """Without a description."""
+        """Data without a description."""
         return value, len(value), b"", 0
 
     def deserialize(self, data: memoryview) -> bytes:
@@ -379,7 +387,7 @@ class Bytes:
 
 
 class Shared:
-    """Items in shared memory, put and got, by one writer and one reader in one process."""
+    """Items in shared memory, put and got by one writer and one reader in one process."""
 
     ROOM = 4096
 
@@ -390,12 +398,12 @@ class Shared:
         ring = module.SingleWriterShmRingBuffer(room, None, create=True)
         attached = module.SingleWriterShmRingBuffer(room, ring.shared_memory.name, create=False)
         self.writer = module.SingleWriterShmObjectStorage(largest, 1, ring, Bytes)
-        lock = nullcontext()  # in one process there is nobody to keep out
+        lock = nullcontext()  # a single process needs no lock
         self.reader = module.SingleWriterShmObjectStorage(largest, 1, attached, Bytes, lock)
         self.call, self.data, self.times = call, random.Random(kib).randbytes(size), times  # noqa: S311  # as ours
 
     def turn(self, number: int) -> Turn:
-        """So many items."""
+        """Put and get `times` items."""
         signed, seconds, read = hasattr(self.writer, "get_signature"), 0.0, 0
         for place in range(self.times):
             key = f"{number} {place}"
@@ -421,4 +429,4 @@ WORKS: Mapping[str, Callable[..., Any]] = {
     "lru": Lru,
     "shared": Shared,
 }
-"""What can be measured, by name."""
+"""The works by name."""
