@@ -1,12 +1,15 @@
 """Integers that stand for any number: each has a value in one configuration, and the form by which it follows from it.
 
-A run of the specification on such numbers is a run in the configuration of their values. Wherever it asks how two of
-them compare, the answer is a condition on the configuration. All configurations that satisfy the conditions are
-answered alike, so the run is the same in each of them.
+A run of the specification on such numbers is a run in the configuration of their values. Each comparison of two such
+numbers adds a condition on the configuration. All configurations that satisfy the conditions give the same answers, so
+the run is the same in each of them.
 
-What is asked of a number in another way, such as its place in a range or its hash, *pins* it: the condition is then
-that the number has the value that it has. This is sound and makes regions small. `isinstance` and `type` would be
-answered wrongly in silence; the first is refused, and no function of the specification uses the second on an integer.
+Any other question about a number, such as its position in a range or its hash, *pins* it: the condition is then that
+the number equals its present value. This is sound and makes regions small. `isinstance` and `type` would be answered
+wrongly in silence; the first is refused, and no function of the specification uses the second on an integer.
+
+There are two symbolic mechanisms: `prove/executor` forks the paths of one step over terms without values, and `regions`
+runs whole explorations with values that remember their comparisons.
 """
 
 from __future__ import annotations
