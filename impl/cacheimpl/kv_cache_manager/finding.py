@@ -21,33 +21,33 @@ from cacheimpl.request import ComputedRequest
 
 @dataclass(slots=True)
 class Holding:
-    """How far a request has come that has a table. Counts are in tokens, but for blocks."""
+    """The progress of a request with a table. Counts are in tokens, unless they name blocks."""
 
     request: ComputedRequest
-    """The object that was seen last: another one with this id is compared with it."""
+    """The latest request object; a different object with this id is compared with it."""
     blocks: list[KVCacheBlock]
     registered: int = 0
-    """So many of its blocks, from the first, were hits or have been registered."""
+    """The number of leading blocks that were hits or have been registered."""
     computed: int = 0
-    """Its tokens before this one are written."""
+    """The number of leading tokens that are written."""
     scheduled: int = 0
-    """It has slots for its tokens before this one."""
+    """The number of leading tokens that have slots."""
     given_back: int = 0
-    """So many of its blocks, from the first, went back: null blocks are in their places."""
+    """The number of leading blocks that went back to the pool; null blocks replace them in the table."""
     due: int = NEVER
-    """With fewer tokens than this no block more goes back."""
+    """The token count from which on the next block goes back."""
     loads: bool = False
-    """Its tokens are being loaded: its own count is no word on what is written."""
+    """Its tokens are being loaded: the count of the request does not show the written tokens."""
     known: list[Piece] = field(default_factory=list)
-    """The tokens of its full blocks, as they were when these got their slots.
+    """The tokens of its full blocks, as they were when the blocks got their slots.
 
-    Those of a request that brings keys are read when its blocks are named: the keys were made from them."""
+    Those of a request with keys are read when its blocks are named, because the keys were made from them."""
     links: list[Link] = field(default_factory=list)
-    """What its leading full blocks hold; the others of those are not named yet."""
+    """The contents of its leading full blocks; the remaining full blocks are not named yet."""
 
 
 class Finding:
-    """The tables of one group of layers, and what is found for a request."""
+    """The tables of one group of layers, and the look-up of a request's prefix."""
 
     def __init__(
         self,

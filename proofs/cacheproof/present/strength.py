@@ -1,4 +1,4 @@
-"""How strongly each property of the normative variants is known, and why not more strongly."""
+"""The evidence for each property of the normative variants, and the reason why it is not stronger."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from cacheproof.model.scope import scopes_of
 PROVED, CONFIRMED, EXPLORED = STRENGTHS = "proved for all sizes", "confirmed to a bound", "explored"
 
 SHOWN = 3
-"""So many scopes of a property are named, and the others counted."""
+"""The number of scopes that a property names; the others are counted."""
 
 
 class Known(NamedTuple):
-    """A property and the strongest that is known of it."""
+    """A property and its strongest evidence."""
 
     component: str
     name: str
     strength: str
     how: str
-    """In which scopes, or why it is only explored."""
+    """The scopes of the evidence, or the reason why the property is only explored."""
 
 
 def known_of(component: AnyComponent) -> Iterator[Known]:

@@ -1,4 +1,4 @@
-"""Tables, references and the free queue of the KV blocks as terms: what is invariant, and how each loop keeps it."""
+"""Tables, references and the free queue of the KV blocks as terms: the invariants, and how each loop keeps them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Pool = Any
 
 
 def block_itself(config: Any) -> Callable[[Term], Term]:
-    """The kind by which places of tables are counted: the block that stands there."""
+    """The kind of a table position in tallies: the block at this position."""
     return lambda block: block
 
 
@@ -81,7 +81,7 @@ def pair_of(place: Term) -> tuple[Term, Term]:
 
 
 def blocks_of(holdings: Any, request: Term) -> Term:
-    """The length of the request's table, over terms: the first field of what is held of it."""
+    """The length of the request's table, over terms: the first field of its entry."""
     held = holdings.values[request]
     return held.sort().accessor(0, 0)(held)
 
@@ -97,7 +97,7 @@ INVARIANTS = (
 
 
 def no_reference_is_lost(earlier: Pool, later: Pool) -> SymbolicBoolean:
-    """What was held before has no fewer references afterwards."""
+    """A block that was held before has at least as many references afterwards."""
     before, after = earlier.references, later.references
 
     def right(block: Term) -> Term:
@@ -126,7 +126,7 @@ def pool_size(pool: Pool) -> Any:
 
 
 class _Sized:
-    """A configuration of which only the number of blocks is looked at."""
+    """A configuration; the proof reads only its number of blocks."""
 
     def __init__(self, blocks: Any) -> None:
         self.blocks = blocks
@@ -155,7 +155,7 @@ def same_tables(before: Pool, pool: Pool) -> SymbolicBoolean:
 
 
 def following_the_worker(entry: Locals, now: Locals) -> Iterable[Any]:
-    """Writing changes how far a request is, and what blocks hold."""
+    """Writing changes the progress of requests, and the contents of blocks."""
     yield from preserved("holdings", "bytes")(entry, now)
     yield same_tables(entry["pool"], now["pool"])
     yield same_or_more_computed(entry, now)
@@ -173,7 +173,7 @@ def registering(entry: Locals, now: Locals) -> Iterable[Any]:
 
 
 def free_hits(members: Term, hits: SymbolicSequence, count: Any) -> Any:
-    """A ghost: how many of the first `count` hits are among these members. What it is, is assumed where it is read."""
+    """A ghost: how many of the first `count` hits are among these members. Its value is assumed at each read."""
     number = z3.Function(
         "free_hits", z3.ArraySort(z3.IntSort(), z3.BoolSort()), z3.ArraySort(z3.IntSort(), z3.IntSort()),
         z3.IntSort(), z3.IntSort(),
@@ -238,12 +238,12 @@ def forgetting(entry: Locals, now: Locals) -> Iterable[Any]:
 
 
 def unwriting(entry: Locals, now: Locals) -> Iterable[Any]:
-    """What is computed again cannot be found, and its bytes do not count."""
+    """A block that is computed again is not findable, and its bytes do not count."""
     yield from preserved("registered", "prefix_map", "bytes")(entry, now)
 
 
 def releasing(entry: Locals, now: Locals) -> Iterable[Any]:
-    """The first loop goes up, and what it has not come to is there; the second goes down, and leaves nothing behind."""
+    """The first loop goes up, and every position before it is present; the second goes down, and leaves none behind."""
     before, pool, request = entry["pool"], now["pool"], integer_term(now["request"])
     yield from (one.holds(_Sized(pool_size(before)), pool) for one in INVARIANTS[:3])
     yield unchanged_but(before, pool, "tables", "references", "free")

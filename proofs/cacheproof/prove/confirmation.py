@@ -35,11 +35,11 @@ SAYS_NOTHING = ("", "True", "result is result", "result == result")
 """Postconditions that cannot fail, as far as their text shows."""
 
 IMPLEMENTATION = "cacheimpl"
-"""The package of which a contract beside the specification must run a function."""
+"""The package that a contract beside the specification must call."""
 
 
 class Answer(NamedTuple):
-    """What came of one function, as it crosses the process boundary."""
+    """The verdict on one function, as it crosses the process boundary."""
 
     verdict: str
     detail: str
@@ -47,7 +47,7 @@ class Answer(NamedTuple):
 
 
 def analyse(name: str, path: str, function: str, channel: Connection) -> None:
-    """What a child process does: analyse one function, send the answer. An interruption is for the parent to handle."""
+    """The work of a child process: analyse one function, send the answer. The parent handles interruptions."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     logging.disable()
     try:
@@ -59,7 +59,7 @@ def analyse(name: str, path: str, function: str, channel: Connection) -> None:
 
 
 def module_of(name: str, path: str) -> ModuleType:
-    """The module by name or, where it is in no package, from its file."""
+    """The module by name; a module outside of all packages, from its file."""
     if "." in name:
         return importlib.import_module(name)
     sys.path.insert(0, str(Path(path).parent))

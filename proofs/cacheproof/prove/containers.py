@@ -4,7 +4,7 @@ A map is an array of members and an array of values, with its total and its leng
 change keeps up to date. What makes a ghost the true sum is assumed where an entry is read, and each assumption is a law
 that the contracts of `prove/contracts/containers.py` confirm on the frozen containers:
 
-- a member's value is at most the total, where no value is negative; so it is for a queue's weights;
+- a member's value is at most the total, if no value is negative; the same holds for a queue's weights;
 - a container with a member has a positive length, and one of positive length has a member;
 - an empty container has length and total 0;
 - a member counts among the keys of its kind;
@@ -48,12 +48,12 @@ def some(shape: Shape, condition: Callable[[Term], Term]) -> Term:
 
 
 def sum_is_at_most(inner: SymbolicMap | SymbolicQueue, outer: SymbolicMap) -> Term:
-    """A law: what lies inside, with the same numbers, adds up to no more."""
+    """A law: a part of a map with the same numbers has at most the same sum."""
     return z3.Implies(_inside(inner, outer), inner.total_term <= outer.total_term)
 
 
 def member_outside(inner: SymbolicMap, outer: SymbolicMap, apart: Any) -> Term:
-    """A law: where the larger sum has more to give, apart from one key, something else is outside the smaller map."""
+    """A law: if the larger sum has more to give, apart from one key, another key is outside of the smaller map."""
     besides = outer.key.encode(apart)
 
     def left(one: SymbolicMap) -> Term:
@@ -103,14 +103,14 @@ def known_length(shape: Shape, members: Term, length: Term, total: Term) -> Symb
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """A ghost: how many keys of a map there are of each kind. The kind is the key's, or that of its value."""
+    """A ghost: the number of a map's keys of each kind. The kind belongs to the key, or to its value."""
 
     kind: Callable[[Term], Term]
     counts: Term
     by_value: bool = False
 
     def adjusted(self, subject: Term, change: Term) -> Tally:
-        """With so many more of the kind of this key or value."""
+        """The tally with this number more of the kind of this key or value."""
         kind = self.kind(subject)
         return replace(self, counts=z3.Store(self.counts, kind, self.counts[kind] + change))
 
@@ -188,7 +188,7 @@ class SymbolicMap:
         raise NotFollowedError("a container of unknown length cannot be listed: `items` is for views only")
 
     def subject(self, key: Term, tally: Tally) -> Term:
-        """What the tally goes by: the key, or its value."""
+        """The operand that decides the kind: the key, or its value."""
         return self.values[key] if tally.by_value else key
 
     def _tally_without(self, key: Term) -> Tally | None:
@@ -298,7 +298,7 @@ class SymbolicQueue:
         raise NotFollowedError("a container of unknown length cannot be listed: `items` is for views only")
 
     def _oldest_where(self, eligible: Callable[[Term], Term], default: Any) -> Any:
-        """Either nobody is eligible, or a fresh key that is, and has the least stamp of all that are."""
+        """Either no key is eligible, or a fresh key is eligible and has the least stamp of all eligible keys."""
         if not SymbolicBoolean(path().fresh("anybody", z3.BoolSort())):
             path().assume(every(self.key, lambda key: z3.Not(eligible(key))))
             return default

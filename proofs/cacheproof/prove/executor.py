@@ -1,13 +1,13 @@
 """Runs the specification's own functions on symbolic integers and follows every path.
 
-A test on a symbolic value (`if`, `while`, `and`, `min`, `sorted` …) asks the path what to do: where both answers are
-possible the path takes one and remembers the other, and the function is run again from the start with the remembered
-decisions as a prefix. A path collects *assumptions* and *demands*; a demand that its assumptions do not entail is a
-counterexample.
+A test on a symbolic value (`if`, `while`, `and`, `min`, `sorted` …) asks the path for an answer. If both answers are
+possible, the path takes one answer and remembers the other; the function later runs again from the start, with the
+remembered decisions as a prefix. A path collects *assumptions* and *demands*; a demand that its assumptions do not
+entail is a counterexample.
 
-What cannot be followed fails loudly: a symbolic key of a dict or member of a set (unhashable), `range`, indexing,
-`int()`, `float()`, `abs`, `/`, `**`, shifts, `str()`, f-strings, `isinstance`, and a loop that does not end within
-the depth limit. One trap stays silent, because Python gives no hook for it: `is`, which compares identities.
+Code that cannot be followed fails loudly: a symbolic key of a dict or member of a set (unhashable), `range`, indexing,
+`int()`, `float()`, `abs`, `/`, `**`, shifts, `str()`, f-strings, `isinstance`, and a loop that does not end within the
+depth limit. One trap stays silent, because Python gives no hook for it: `is`, which compares identities.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class DeadEndError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """Something that must follow from what the path had assumed when it was raised."""
+    """A condition that must follow from the assumptions that the path had when it was raised."""
 
     name: str
     formula: Term
@@ -60,14 +60,14 @@ class Path:
     plain: set[int] = field(default_factory=set)
     demands: list[Demand] = field(default_factory=list)
     hints: list[Term] = field(default_factory=list)
-    """What may be assumed in looking for a small counterexample, and never in a proof."""
+    """Assumptions for the search of a small counterexample; a proof never uses them."""
     shown: dict[str, Any] = field(default_factory=dict)
-    """What a counterexample is printed from: the inputs and the results, by name."""
+    """The values that a counterexample prints: the inputs and the results, by name."""
     names: int = 0
     solver: Any = field(default_factory=z3.Solver)
     depth: int = DEPTH_LIMIT
     quantified: bool = True
-    """Whether formulas may have quantifiers; where none has, they are not looked for."""
+    """Whether formulas may have quantifiers; if not, the path does not look for them."""
 
     def __post_init__(self) -> None:
         self.solver.set("timeout", FEASIBILITY_MILLISECONDS)
@@ -167,7 +167,7 @@ def explore(
 
 
 def has_quantifier(formula: Term, plain: set[int]) -> bool:
-    """Whether there is a quantifier anywhere in the formula; `plain` remembers terms without one."""
+    """Whether the formula contains a quantifier; `plain` remembers terms without quantifiers."""
     seen: set[int] = set()
     waiting = [formula]
     while waiting:
@@ -226,7 +226,7 @@ class SymbolicBoolean(Symbolic):
         return path().branch(self.term)
 
     def never(self) -> bool:
-        """Whether it is false as it stands, whatever is assumed."""
+        """Whether it is false without any assumption."""
         return bool(z3.is_false(z3.simplify(self.term)))
 
     def __and__(self, other: Any) -> SymbolicBoolean:
@@ -341,7 +341,7 @@ def both(*conditions: Any) -> SymbolicBoolean:
 
 
 def implies(premise: Any, conclusion: Any) -> SymbolicBoolean:
-    """The conclusion, where the premise holds; without forking."""
+    """The implication from the premise to the conclusion, without forking."""
     return SymbolicBoolean(z3.Implies(boolean_term(premise), boolean_term(conclusion)))
 
 

@@ -1,4 +1,4 @@
-"""What came of one obligation."""
+"""The result of one obligation."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Verdict(Enum):
     UNKNOWN = "unknown"
     """The solver gave no answer in time."""
     VACUOUS = "vacuous"
-    """Nothing was checked: no reachable state satisfies the premise, or no path gets there."""
+    """Nothing was checked: no reachable state satisfies the premise, or no path reaches the claim."""
     NOT_CONFIRMED = "not confirmed"
     """Not every path was taken."""
     UNSOUND = "unsound contract"
@@ -48,7 +48,7 @@ class Finding:
 
     component: str
     name: str
-    """The claim and where it is made: `ENC-2/allocate`."""
+    """The claim and its operation: `ENC-2/allocate`."""
     statement: str
     method: str
     verdict: Verdict
@@ -58,9 +58,9 @@ class Finding:
     detail: str = ""
     """A counterexample, or why there is no verdict."""
     checks: int = 0
-    """How many questions it took; where the method is one of CrossHair's, how many paths."""
+    """The number of questions to the solver; for a method of CrossHair, the number of paths."""
     agreed: int | None = None
-    """How many of them the second solver answered alike; None where it was not asked."""
+    """The number of questions that the second solver answered alike; None if it was not asked."""
 
     @property
     def good(self) -> bool:

@@ -1,9 +1,9 @@
-"""What a protocol's state is made of, as terms: opaque values, a log with its history, and messages in any number.
+"""The parts of a protocol's state as terms: opaque values, a log with its history, and any number of messages.
 
 The step function of a replayed cache is uninterpreted here: `advance(order, items)` is any function. A log knows the
-order *before* each of its messages, `orders[n + 1] = advance(orders[n], items[n])`, so that "what P1 will be after the
-pending messages" is `orders[next]` and needs no recursion. A pool is a channel: any number of messages, of each of
-which only an invariant is known, so that it does not matter what was reordered, lost or doubled.
+order *before* each of its messages, `orders[n + 1] = advance(orders[n], items[n])`, so P1's order after the pending
+messages is `orders[next]`, without recursion. A pool is a channel with any number of messages. Only an invariant of
+each message is known, so reordering, loss and duplication are covered.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Replay:
 
     @classmethod
     def named(cls, order: str, items: str, needs: str) -> Replay:
-        """New sorts of these names, and two functions of order and items: the next order, and what is needed."""
+        """New sorts of these names, and two functions of order and items: the next order, and the needed items."""
         orders, several, needed = (z3.DeclareSort(name) for name in (order, items, needs))
         return cls(
             order=orders,

@@ -1,8 +1,8 @@
 """Which contracts must be confirmed, and whether they were.
 
-A ledger fails where nothing was checked as much as where something is wrong: CrossHair alone is content with a contract
-that says nothing, with a precondition that nothing satisfies, and with no contract at all. A contract about the
-implementation (`Beside`) names a function of it, and fails if it does not depend on that function.
+A ledger fails if nothing was checked, just as for a wrong claim. CrossHair alone accepts a contract without a claim, a
+precondition that no input satisfies, and a function without a contract. A contract about the implementation (`Beside`)
+names a function of it, and fails if it does not depend on that function.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def confirm_beside(
 
 
 def _unlisted(component: str, module: ModuleType, method: str) -> Iterator[Finding]:
-    """What is in the ledger and has no contract, or the other way round."""
+    """Functions in the ledger without a contract, and contracts without a line in the ledger."""
     ledger, contracts = module.LEDGER, functions_with_contracts(module)
     if not ledger:
         yield _row(

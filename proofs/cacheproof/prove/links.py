@@ -1,7 +1,7 @@
-"""One link of the mirror as terms: a sender, its partition, and whatever the channel may hold between them.
+"""One link of the mirror as terms: a sender, its partition, and any contents of the channel between them.
 
-What may be in the channel is said here of any message and any answer; the obligations demand it of those that are
-sent.
+This module states the invariants of any message and any answer in the channel; the obligations demand them of those
+that are sent.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def any_link(name: str) -> Any:
 
 
 def log_of(sender: Any) -> Log:
-    """The log with its history. A log that is listed has one that ends where P0 is; an empty one is still to begin."""
+    """The log with its history. A listed log has a last message that leads to P0's order; an empty log has none."""
     if type(sender.log) is Log:
         return sender.log
     log, first = Log.fresh(REPLAY, logged, "log"), sender.next - len(sender.log)

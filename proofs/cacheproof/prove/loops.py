@@ -1,9 +1,9 @@
 """Loops over containers of unknown length: cut at the test, with an invariant and a measure that shrinks.
 
-The function's own code is run, with `while TEST: BODY` turned into: demand the invariant; forget what the body
-assigns and assume only the invariant; then either TEST holds, the body runs once, the invariant and a smaller measure
-are demanded and the path ends; or TEST fails and the function goes on. That covers any number of turns. A `for` over a
-range of unknown length is treated alike, with any of its numbers in the place of the next.
+The function's own code runs, with each `while TEST: BODY` cut: demand the invariant; forget all variables that the body
+assigns, and assume only the invariant. Then there are two cases. Either TEST holds, the body runs once, the invariant
+and a smaller measure are demanded, and the path ends. Or TEST fails and the function continues. That covers any number
+of turns. A `for` over a range of unknown length is cut in the same way, with any number of the range as the next.
 """
 
 from __future__ import annotations
@@ -32,26 +32,26 @@ SPLICED = "_spliced"
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """The loops of one function: what holds at every test of each, and what shrinks at every turn and stays >= 0.
+    """The loops of one function: conditions at every test of each, and measures that shrink at every turn, down to 0.
 
-    The measures are those of the `while` loops, in the order of the text; a `for` over what is there already ends.
+    The measures belong to the `while` loops, in the order of the text; a `for` over a container ends without a measure.
     """
 
     function: Callable[..., Any]
     property: str
     """The property under which the demands are listed."""
     invariant: Callable[[Locals, Locals], Iterable[Any]]
-    """`(where the loop was entered, now) -> conditions`."""
+    """`(values at the entry, values now) -> conditions`."""
     measures: tuple[Callable[[Locals], Any], ...] = ()
     renewed: Callable[[str, Any], Any] | None = None
-    """`(name, value at the entry) -> any value of its kind`, where the kind does not show in the value; or None."""
+    """`(name, value at the entry) -> any value of its kind`, if the value does not show its kind; or None."""
     in_order: bool = False
-    """Each `for NAME in range(LAST)` is a `while` that counts, so that its invariant may speak of what was visited:
-    `NAME` is the next number, `NAME_end` the one after the last. Such a loop needs no measure."""
+    """Each `for NAME in range(LAST)` becomes a `while` that counts, so that its invariant can mention the visited
+    numbers: `NAME` is the next number, `NAME_end` the number after the last. Such a loop needs no measure."""
 
 
 class _Cut:
-    """What the rewritten function calls, for one of its loops."""
+    """The functions that the rewritten function calls, for one of its loops."""
 
     def __init__(self, loop: Loop, assigned: tuple[str, ...], measure: Callable[[Locals], Any] | None) -> None:
         self.loop = loop
@@ -85,7 +85,7 @@ class _Cut:
 
     @staticmethod
     def element(iterable: Any) -> Any:
-        """Whatever a `for` may come to."""
+        """Any value that a `for` may reach."""
         if type(iterable) not in (SymbolicRange, Log):
             raise NotFollowedError("only a loop over a range or a log is cut")
         return iterable.element()
@@ -100,8 +100,8 @@ def followed(
 ) -> Iterator[None]:
     """Run these modules so that the executor can follow them.
 
-    Loops are cut, `len` and `range` take tuples of unknown length, and so does `(*several, one)`; what is named in
-    `replaced` has another value. Everything is as it was afterwards.
+    Loops are cut; `len`, `range` and `(*several, one)` take tuples of unknown length; the names in `replaced` have
+    other values. The end of the block restores everything.
     """
     everywhere = tuple(modules)
     by_function = {loop.function: loop for loop in loops}
@@ -117,7 +117,7 @@ def followed(
 
 
 def modules_of(package: ModuleType) -> tuple[ModuleType, ...]:
-    """A package with all its modules: a function may move from one to another without a word to its proof."""
+    """A package with all its modules: a function can move from one module to another without a change of its proof."""
     return (package, *modules_in(package.__name__).values())
 
 
@@ -184,7 +184,7 @@ def _rewritten(function: FunctionType, loop: Loop | None) -> Iterator[None]:
 
 
 class _Rewriter(ast.NodeTransformer):
-    """Turns every loop of a function into a cut, where it has one, and `(*several, one)` into a call."""
+    """Turns every loop of a function into a cut, if there is one for it, and `(*several, one)` into a call."""
 
     def __init__(self, loop: Loop | None, tree: ast.Module) -> None:
         self.loop = loop
@@ -250,7 +250,7 @@ class _Rewriter(ast.NodeTransformer):
         return name
 
     def _known_before(self, node: ast.stmt) -> set[str]:
-        """Parameters, and what is assigned earlier in the text."""
+        """Parameters, and variables that are assigned earlier in the text."""
         everything = list(ast.walk(self.tree))
         parameters = {part.arg for part in everything if isinstance(part, ast.arg)}
         earlier = (part for part in everything if getattr(part, "lineno", node.lineno) < node.lineno)

@@ -1,4 +1,4 @@
-"""A function of the implementation that does nothing: whatever says something about it has to fail then."""
+"""A function of the implementation that does nothing: every claim about it has to fail then."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cacheproof.model.rewriting import rewritten
 
 
 def plain(function: Callable[..., Any]) -> FunctionType:
-    """The function itself, without what is wrapped around it. Raises `TypeError` for what Python has no code of."""
+    """The function itself, without its wrappers. Raises `TypeError` for a function without Python code."""
     inner = inspect.unwrap(getattr(function, "__func__", function))
     if not isinstance(inner, FunctionType):
         raise TypeError(f"{function!r} is no function that is written in Python")

@@ -1,4 +1,4 @@
-"""What a component's proof consists of, and how it is run over one transition.
+"""The parts of a component's proof, and its run over one transition.
 
 A proof lists invariants and laws as formulas over symbolic states. Everything else is derived: for each operation, any
 configuration and any state in which the invariants hold, one step of the variant's own transition; after it, each
@@ -69,18 +69,18 @@ class Proof:
     invariants: tuple[Invariant, ...]
     laws: tuple[Law, ...]
     witnesses: tuple[Any, ...]
-    """Small configurations in which the witnesses are looked for."""
+    """Small configurations for the search of witnesses."""
     bound: str = "all sizes"
     """For what it is proved, in words."""
     environment: Callable[[Any, Any], Iterable[Any]] = _nothing
-    """`(config, operation) -> conditions`: what a valid configuration and a caller promise; no operation: None."""
+    """`(config, operation) -> conditions`: a valid configuration, and the promises of a caller; no operation: None."""
     lemmas: Callable[[Any, Any, Any], Iterable[Any]] = _nothing
-    """`(config, state, operation) -> conditions`: laws of the containers at the places where the proof needs them."""
+    """`(config, state, operation) -> conditions`: laws of the containers for the values that the proof reads."""
     loops: tuple[Loop, ...] = ()
     modules: tuple[ModuleType, ...] = ()
     """Where tuples of unknown length are met."""
     replaced: tuple[tuple[ModuleType, str, Any], ...] = ()
-    """What is uninterpreted: module, name, and what stands for it."""
+    """Uninterpreted functions: module, name, and stand-in."""
     fresh: Callable[[Any, str], Any] = fresh
     """`(type, name) -> any value of the type`."""
     lift: Callable[[Any, Any], Any] = lift
@@ -88,7 +88,7 @@ class Proof:
     tallies: Mapping[str, Callable[[Any], Callable[[Any], Any]]] = field(default_factory=dict)
     """For a map of the state whose keys are counted by kind: `config -> (key -> kind)`, over terms."""
     by_value: tuple[str, ...] = ()
-    """Those of them in which the kind is that of the value."""
+    """Those maps whose kind belongs to the value."""
 
     def of(self, variant: Variant[Any, Any, Any]) -> Proof:
         """The same claims about another variant."""
@@ -103,7 +103,7 @@ class Proof:
         return (INITIAL, *(operation.wire_name() for operation in self.operations()))
 
     def claims(self, operation: type[Operation]) -> dict[str, str]:
-        """What is claimed of a step with this operation: statements by name."""
+        """The claims about a step with this operation: statements by name."""
         laws = {law.name: law.statement for law in self.laws if operation in law.operations}
         return {**{one.name: one.statement for one in self.invariants}, **laws}
 

@@ -24,7 +24,7 @@ def prove(
 ) -> Generator[Finding, None, None]:
     """Every obligation of the proof, one after the other; or the one of this name.
 
-    `reachable` holds the steps in which witnesses are looked for, where they are known already.
+    `reachable` holds the steps for the search of witnesses, if they are known already.
     """
     wanted = proof.places() if only is None else (only.rpartition("/")[2],)
     known = examples(proof) if reachable is None and wanted != (INITIAL,) else reachable
@@ -35,7 +35,7 @@ def prove(
 def prove_at(
     proof: Proof, place: str, reachable: Examples, *, ask_second: bool = True, only: str | None = None
 ) -> Iterator[Finding]:
-    """The obligations of the initial state, or of one operation by its name; or the one of them that is named."""
+    """The obligations of the initial state, or of one operation by its name; or the obligation of this name."""
     obligations = _Obligations(proof, place, ask_second=ask_second, only=only)
     if place == INITIAL:
         yield from obligations.initial()
@@ -46,7 +46,7 @@ def prove_at(
 
 @dataclass(frozen=True, slots=True)
 class ProofJudgement:
-    """What came of one row."""
+    """The result of one row."""
 
     verdict: Verdict
     detail: str

@@ -14,13 +14,13 @@ from cacheproof.prove.shapes import INTEGER, Shape, record_sort, small_array
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SymbolicSequence:
-    """A tuple of unknown length. Reading a position demands that it is there."""
+    """A tuple of unknown length. Reading a position demands that it exists."""
 
     element: Shape
     items: Term
     length: Term
     seen: Callable[[Term, Any], Any] | None = None
-    """`(position, value) -> value`: what is known of a value that is read, assumed there rather than of all at once."""
+    """`(position, value) -> value`: assumptions about a value, made when it is read."""
 
     @classmethod
     def fresh(cls, element: Shape, name: str) -> SymbolicSequence:

@@ -45,7 +45,7 @@ PROOFS: Mapping[str, tuple[Proof, ...]] = discover("cacheproof.prove.obligations
 CORRESPONDENCES: Mapping[str, tuple[Correspondence, ...]] = discover(
     "cacheproof.prove.implementation.correspondences", "CORRESPONDENCES", tuple
 )
-"""What is proved of the tensor code of each component: it needs torch, and is imported when it is asked for."""
+"""Proofs about the tensor code of each component: they need torch, so they are imported when asked for."""
 
 SECONDS_TO_STOP = 5.0
 """After Ctrl-C, for a solver to end its question."""
@@ -127,7 +127,7 @@ NIGHTLY = "nightly"
 
 
 class Part(NamedTuple):
-    """What one process does at a time: a place of a proof, or the contracts of a component."""
+    """The unit of work of a process: a place of a proof, or the contracts of a component."""
 
     component: str
     number: int = -1

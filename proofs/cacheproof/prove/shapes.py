@@ -24,7 +24,7 @@ class Shape:
     samples: tuple[Term, ...]
     """A few different values: where small counterexamples have their keys."""
     blank: Term
-    """Any one value: what a small counterexample has elsewhere."""
+    """Any one value: the remaining positions of a small counterexample have it."""
     numeric: bool = False
 
 
@@ -70,7 +70,7 @@ def small_array(key: Shape, blank: Term, name: str) -> Term:
 
 @cache
 def record_sort(name: str, sorts: tuple[Any, ...]) -> tuple[Any, Any, list[Any]]:
-    """One sort for each name and list of parts, however often it is asked for."""
+    """One sort for each name and list of parts; later calls return the same sort."""
     full = "_".join((name, *(str(sort) for sort in sorts)))
     sort, construct, projections = z3.TupleSort(full, list(sorts))
     return sort, construct, projections

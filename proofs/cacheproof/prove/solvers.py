@@ -30,7 +30,7 @@ class Answer(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """One formula without a universal quantifier at its top, and what may be used."""
+    """One formula without a universal quantifier at its top, and its assumptions."""
 
     assumptions: tuple[Term, ...]
     formula: Term
@@ -43,7 +43,7 @@ class Goal:
 
 
 def goal_of(demand: Demand) -> Goal | None:
-    """The demand with every "for every key" on its surface about a new constant; None where nothing is left to show."""
+    """The demand with new constants for the "for every key" on its surface; None if nothing remains to show."""
     formula = z3.simplify(ground(demand.formula))
     return None if z3.is_true(formula) else Goal(demand.assumptions, formula)
 
@@ -75,10 +75,10 @@ def satisfiable(formulas: tuple[Term, ...]) -> bool:
 
 
 def first_opinion(goal: Goal, hints: Iterable[Term]) -> tuple[Answer, Any]:
-    """What z3 says, and the solver that said it, with a model where the goal fails.
+    """The answer of z3, and the solver that gave it, with a model if the goal fails.
 
-    Most goals take milliseconds. Where z3 cannot tell at once, it is asked for a small counterexample, which is enough;
-    where there is none, for a proof once more.
+    Most goals take milliseconds. If z3 finds no answer quickly, it is asked for a small counterexample, which is
+    enough; if there is none, it is asked for a proof again.
     """
     solver = goal.solver()
     if (answer := _within(solver, QUICK_MILLISECONDS)) is not Answer.UNKNOWN:

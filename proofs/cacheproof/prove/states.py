@@ -26,7 +26,7 @@ from cachespec.kernel.names import hints_of, unwrap
 
 
 def fresh(hint: Any, name: str) -> Any:
-    """A value of this type of which nothing is known but what every value of the type satisfies."""
+    """A value of this type; only the conditions of the type are known of it."""
     inner, _ = unwrap(hint)
     origin, arguments = get_origin(inner), get_args(inner)
     if inner is int:
@@ -44,7 +44,7 @@ def fresh(hint: Any, name: str) -> Any:
 
 
 def element_shape(hint: Any) -> Shape:
-    """The shape of what a tuple holds: tuples of unknown length too."""
+    """The shape of a tuple's members, for tuples of unknown length too."""
     inner, _ = unwrap(hint)
     if get_origin(inner) is tuple and Ellipsis in get_args(inner):
         return row_of(element_shape(get_args(inner)[0]))
@@ -79,7 +79,7 @@ def tallied(
 ) -> SymbolicMap:
     """With a ghost count of the keys of each kind; `known` are all the keys, where those are known.
 
-    `by_value`: the kind is that of the value to which the key is bound.
+    `by_value`: the kind belongs to the value at the key.
     """
     if known is not None:
         tally = Tally(kind, z3.K(z3.IntSort(), z3.IntVal(0)), by_value)
@@ -137,7 +137,7 @@ def fresh_like(value: Any, name: str) -> Any:
 
 
 def lift(hint: Any, value: Any) -> Any:
-    """The symbolic value that stands for exactly this one; parts that are symbolic already stay as they are."""
+    """The symbolic value that stands for exactly this value; symbolic parts stay as they are."""
     inner, _ = unwrap(hint)
     origin, arguments = get_origin(inner), get_args(inner)
     if type(value) in (SymbolicMap, SymbolicQueue):
@@ -191,7 +191,7 @@ def queue_of(key: Shape, entries: Iterable[tuple[Any, int]]) -> SymbolicQueue:
 
 
 def unchanged(before: Any, after: Any) -> SymbolicBoolean:
-    """Whether two values of one type are the same value; for queues, the same stamps as well."""
+    """Whether two values of one type are equal; for queues, the stamps too."""
     if type(before) is SymbolicMap:
         return same_map(before, after)
     if type(before) is SymbolicQueue:

@@ -1,4 +1,4 @@
-"""Reachable steps of the specification: what keeps a proof from being about nothing."""
+"""Reachable steps of the specification, which show that the premises of a proof can hold."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Examples = Mapping[type[Operation], list[Example]]
 
 
 def examples(proof: Proof) -> Examples:
-    """For each operation, reachable states in which it happens, some for each way in which it ends."""
+    """For each operation, reachable states in which it happens, some for each outcome."""
     found: dict[tuple[type[Operation], Any], list[Example]] = {}
     for config in proof.witnesses:
         for state, operation, outcome in _steps(proof, config):
@@ -32,7 +32,7 @@ def examples(proof: Proof) -> Examples:
 
 
 def _in_turn(lists: list[list[Example]]) -> list[Example]:
-    """One of each, then the next of each: whatever is looked for is soon met."""
+    """The first step of each operation, then the next of each, so that every operation is met soon."""
     return [one for row in zip_longest(*lists) for one in row if one is not None]
 
 

@@ -3,9 +3,9 @@
 Within each scope, and for each sort, the distinct ranks are numbered from 0 in their order: neighbours that differ by
 exactly 1 still do, every larger gap becomes 2. A negative rank stands for "none" and is left as it is.
 
-Order and adjacency say enough only where no rank is counted up, step by step, across a gap towards another: a protocol
-that keeps every number between two that it compares (a log of what is unconfirmed) does not. Whether a component keeps
-to that is looked at by `explore.soundness`.
+Order and adjacency are enough only if no rank counts up, step by step, across a gap towards another. A protocol that
+keeps every number between two compared numbers, such as a log of unconfirmed messages, satisfies this.
+`explore.soundness` checks it for a component.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ Compress = Callable[[Any], Any]
 
 
 def compression(shape: Shape, remembered: int = REMEMBERED) -> Compress | None:
-    """The function that compresses every rank in a value of this shape, or None where it has none.
+    """The function that compresses every rank in a value of this shape, or None if it has none.
 
-    So many values of inner scopes are remembered; 0 where values cannot be hashed.
+    `remembered` is the number of values of inner scopes in the memory; 0 if values cannot be hashed.
     """
     if not shape.has_ranks():
         return None

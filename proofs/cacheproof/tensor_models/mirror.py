@@ -93,7 +93,7 @@ def sender_of(config: Config, operation: Any) -> int:
 
 
 def request_of(config: Config, items: tuple[int, ...]) -> tuple[int, ...]:
-    """How many items, and the items, as many as a request may have."""
+    """The number of items, and the items, filled up to the most that a request may have."""
     keys = tuple(named("key", key, len(config.sizes)) for key in items)
     named("item", len(keys) - 1, config.items)
     return len(keys), *keys, *(NOTHING for _ in range(config.items - len(keys)))
@@ -103,7 +103,7 @@ def request_of(config: Config, items: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def decoded(config: Config, row: Row) -> State:
-    """Rows of senders are links."""
+    """Each row of senders is a link."""
     links = tuple(
         link_of(config, {name: values[sender] for name, values in row.items() if isinstance(values, list)})
         for sender in range(config.senders)
@@ -112,7 +112,7 @@ def decoded(config: Config, row: Row) -> State:
 
 
 def link_of(config: Config, row: Row) -> Link:
-    """One sender, its partition, and what is between them."""
+    """One sender, its partition, and the channel between them."""
     logged = row["next"] - row["logged"]
     log = tuple(
         Message(NONE, logged + place, *items)

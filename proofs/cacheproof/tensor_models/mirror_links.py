@@ -1,7 +1,7 @@
-"""The state of the mirror in its environment, on tensors: a row for each sender, and the way to one link and back.
+"""The state of the mirror in its environment, on tensors: a row for each sender, read and written link by link.
 
-The protocol is `cacheimpl.mirror.tensors`; what is around it (the channel in both directions, rendered requests, the
-history that the properties need) belongs to the checkers, as it does in the specification.
+The protocol is `cacheimpl.mirror.tensors`; its environment (the channel in both directions, rendered requests, the
+history that the properties need) belongs to the checkers, as in the specification.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Part = TypeVar("Part", bound=tuple[Any, ...])
 
 
 class Messages(NamedTuple):
-    """What is on its way to P1."""
+    """The messages in the channel to P1."""
 
     generations: Tensor
     """[channel] int64, as all of these"""
@@ -40,7 +40,7 @@ class Messages(NamedTuple):
 
 
 class Answers(NamedTuple):
-    """What is on its way to P0."""
+    """The answers in the channel to P0."""
 
     generations: Tensor
     """[channel] int64, as all of these"""
@@ -51,7 +51,7 @@ class Answers(NamedTuple):
 
 
 class Drafts(NamedTuple):
-    """Requests that have still to be sent, wholly or in part."""
+    """Requests of which a part or the whole is unsent."""
 
     lengths: Tensor
     """[drafts] int64, as all of these"""

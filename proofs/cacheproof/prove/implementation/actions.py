@@ -1,4 +1,4 @@
-"""What a tensor function does: one call of the specification, or a burst of calls, one after the other."""
+"""The calls that a tensor function stands for: one call of the specification, or a burst of consecutive calls."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from cachespec.kernel import Operation, Outcome
 
 
 class Ended(NamedTuple):
-    """How one turn ended, as tensors: of one engine."""
+    """The outcome of one turn, as tensors of one engine."""
 
     codes: Tensor
-    """[turns] int64, UNANSWERED where nothing was decided"""
+    """[turns] int64, UNANSWERED if nothing was decided"""
     values: Tensor
     """[turns, most values] int64"""
     lengths: Tensor
@@ -47,9 +47,9 @@ class Burst:
     function: Callable[..., tuple[Any, Ended]]
     operands: tuple[Any, ...]
     calls: Callable[[Any], tuple[Operation, ...]]
-    """Of the state before: what the turns are in the specification, in their order."""
+    """The turns as operations of the specification, in their order, from the state before."""
     phases: tuple[int, ...] = ()
-    """How many turns each phase has; where one is not answered, the next phase goes on. Empty: there is one phase."""
+    """The number of turns in each phase; an unanswered turn ends its phase. Empty: there is one phase."""
     always: bool = True
     """Whether the first turn is always answered."""
 
@@ -82,9 +82,9 @@ def turns_of(codes: Sequence[Cell], values: Sequence[Cell], lengths: Sequence[Ce
 def sequential(
     call: Callable[[Any, Operation], tuple[Any, Outcome]], state: Any, action: Any, turns: Sequence[Turn]
 ) -> tuple[Any, tuple[Outcome | None, ...]]:
-    """The state after the turns that were answered, one after the other, and what the specification says of each.
+    """The state after all answered turns, and the specification's answer to each.
 
-    None for a turn that was not answered: nothing happens in it, nor in a later one of its phase.
+    None for an unanswered turn: it changes nothing, and no later turn of its phase does.
     """
     calls = action.calls(state) if type(action) is Burst else (action,)
     phases = (action.phases if type(action) is Burst else ()) or (len(calls),)

@@ -45,7 +45,7 @@ def bursts(requests: tuple[int, ...], positions: int, blocks: int) -> Iterator[B
 
 
 def always(made: tuple[Operation, ...]) -> Callable[[Any], tuple[Operation, ...]]:
-    """The same calls, whatever the state."""
+    """The same calls in every state."""
     return lambda _: made
 
 
@@ -112,7 +112,7 @@ def _decoding(requests: tuple[int, ...]) -> Any:
 
 
 def _steps(pool: Any, requests: tuple[int, ...]) -> tuple[Any, ...]:
-    """What is scheduled is executed, of each request; then each gets a slot for one token more."""
+    """The scheduled tokens of each request are executed; then each request gets a slot for its next token."""
     planned = [pool.holdings.get(request, NO_TABLE).scheduled for request in requests]
     allocations = (calls.AllocateSlots(request, end, 1, ()) for request, end in zip(requests, planned, strict=True))
     return (*map(calls.Commit, requests, planned), *allocations)

@@ -1,4 +1,4 @@
-"""One call of a graph as its kind sees it: what the result looks like, and whom to tell what must hold."""
+"""One call of a graph as its kind sees it: the shape of the result, and where demands go."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from cacheproof.prove.implementation.tensors import CellTensor, filled
 
 @dataclass(slots=True)
 class Duties:
-    """What one run over a graph demands and assumes."""
+    """The demands and assumptions of one run over a graph."""
 
     inside: list[Cell] = field(default_factory=list)
-    """Every index lies in its tensor, every divisor is positive, and what is searched is sorted."""
+    """Every index lies in its tensor, every divisor is positive, and every searched tensor is sorted."""
     widths: list[tuple[Cell, torch.dtype]] = field(default_factory=list)
     """Every number that arithmetic made, with the type that has to hold it."""
     choices: list[Cell] = field(default_factory=list)
-    """What is known of values that torch leaves open: which of several writes to one element stays."""
+    """Assumptions on values that torch leaves open: which of several writes to one element stays."""
 
     def fresh(self, name: str, *, truth: bool = False) -> Cell:
         """A value of which nothing is known."""

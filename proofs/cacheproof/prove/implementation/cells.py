@@ -1,4 +1,4 @@
-"""One element of a tensor: a number or truth value of Python's, or a z3 term. What is known is computed at once."""
+"""One element of a tensor: a Python number or truth value, or a z3 term. Known values are computed at once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Cell = Any
 
 
 def is_term(cell: Cell) -> bool:
-    """Whether the solver has to be asked for its value."""
+    """Whether the solver has to find its value."""
     return isinstance(cell, z3.ExprRef)
 
 
@@ -80,12 +80,12 @@ def quotient(one: Cell, other: Cell) -> Cell:
 
 
 def remainder(one: Cell, other: Cell) -> Cell:
-    """What the division leaves: not negative. The divisor must be positive."""
+    """The remainder of the division: not negative. The divisor must be positive."""
     return term(one) % term(other) if is_term(one) or is_term(other) else one % other
 
 
 def equal(one: Cell, other: Cell) -> Cell:
-    """Whether two cells of one sort are equal."""
+    """Whether two cells of the same sort are equal."""
     if same(one, other):
         return True
     if not is_term(one) and not is_term(other):
@@ -123,7 +123,7 @@ def every(conditions: Iterable[Cell]) -> Cell:
 
 
 def some(conditions: Iterable[Cell]) -> Cell:
-    """Whether one of the conditions holds."""
+    """Whether at least 1 of the conditions holds."""
     open_ones = [one for one in conditions if is_term(one) or one]
     if any(not is_term(one) for one in open_ones):
         return True
@@ -133,7 +133,7 @@ def some(conditions: Iterable[Cell]) -> Cell:
 
 
 def choose(condition: Cell, met: Cell, unmet: Cell) -> Cell:
-    """The one cell where the condition holds and the other elsewhere."""
+    """`one` if the condition holds, otherwise `other`."""
     if not is_term(condition):
         return met if condition else unmet
     if same(met, unmet):

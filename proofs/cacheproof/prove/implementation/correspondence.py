@@ -50,17 +50,17 @@ class Correspondence:
     decode: Callable[[Any, Any], Any]
     """`(config, tensors) -> state of the specification`."""
     invariant: Callable[[Any, Any], Iterable[Cell]]
-    """`(config, tensors) -> conditions`: what each operation keeps."""
+    """`(config, tensors) -> conditions`: the invariant of each operation."""
     operations: Callable[[], Iterable[Operation | Burst]]
     """Every operation and burst of this shape, by name; amounts are any integers."""
     valid: Callable[[Any, Any, Any], Iterable[Cell]] = _nothing
-    """`(config, state, operation) -> conditions`: a valid configuration, and what a caller promises."""
+    """`(config, state, operation) -> conditions`: a valid configuration, and the promises of a caller."""
     operands: Callable[[Any], Iterable[Any]] | None = None
-    """Of an operation: the operands of the tensor function, where a name among them is any number too."""
+    """The operands of the tensor function for an operation; a name among them stands for any number."""
     initial: Callable[[Any], Iterable[CellTensor]] | None = None
     """Of the configuration: the initial tensors, where numbers of it stand in them."""
     assumed: Callable[[Any], Iterable[Cell]] = _nothing
-    """`tensors -> conditions` on numbers that only grow: what is proved is for as long as they hold."""
+    """`tensors -> conditions` on numbers that only grow: the proof holds as long as the conditions do."""
     modules: tuple[ModuleType, ...] = ()
     """Modules of the specification in which a loop goes up to an unknown number."""
     nightly: bool = False

@@ -28,9 +28,9 @@ class Executed:
     specified: tuple[Any, Any]
     """State and outcome of the specification."""
     computed: tuple[Any, Any] | str
-    """Those of the tensor code; the error, where it raised one."""
+    """The tensors after the step; the error, if it raised one."""
     after: tuple[Tensor, ...]
-    """The tensors after the step; none where it raised an error."""
+    """The tensors after the step; none if it raised an error."""
     as_followed: bool
     """Whether torch did what the interpreter had it do."""
 

@@ -1,4 +1,4 @@
-"""The containers of a state over a fixed set of keys: for each key a condition, and terms for what it has.
+"""The containers of a state over a fixed set of keys: for each key a condition, and terms for its values.
 
 A queue keeps dense ranks, the oldest 0 and -1 outside, so that equal orders are equal terms. Nothing here branches:
 which key is the oldest is an if-then-else over all keys.
@@ -47,7 +47,7 @@ def is_record(value: Any) -> bool:
 
 
 def choose(condition: Cell, met: Any, unmet: Any) -> Any:
-    """The one value where the condition holds; records part by part."""
+    """`one` if the condition holds, otherwise `other`; records part by part."""
     if is_record(met):
         parts = [choose(condition, one, other) for one, other in zip(met, unmet, strict=True)]
         return type(met)(*parts) if hasattr(met, "_fields") else tuple(parts)
@@ -71,9 +71,9 @@ class FiniteMap:
     """Realises `cachespec.kernel.Map`."""
 
     members: Mapping[Key, Cell]
-    """For each key that there can be, whether it is there."""
+    """For each possible key, whether it is present."""
     values: Mapping[Key, Any]
-    """Its value; any value where it is not there."""
+    """Its value; any value if it is absent."""
 
     def has(self, key: Any) -> Any:
         return value_of(cells.some(cells.every((same, self.members[one])) for one, same in self._meant(key)))
@@ -137,7 +137,7 @@ class FiniteMap:
 
 
 class FiniteUnits(FiniteMap):
-    """Numbers of which one that is not there is read as 0: it makes no difference whether a 0 is there."""
+    """Numbers in which an absent one reads as 0, so that a present 0 and an absent number are equal."""
 
     __slots__ = ()
 
@@ -260,14 +260,14 @@ def meant(keys: Iterable[Key], key: Any) -> Iterator[tuple[Key, Cell]]:
 
 
 def _demand_known(chosen: Sequence[tuple[Key, Cell]]) -> None:
-    """What is stored has a row in the tables."""
+    """A stored key has a row in the tables."""
     there = cells.some(same for _, same in chosen)
     if there is not True:
         path().demand("a key that is stored is one of the configuration", term(there))
 
 
 class FiniteSequence(tuple[Any, ...]):
-    """A tuple that is read at unknown positions too; the position has to be there."""
+    """A tuple that is read at unknown positions too; the position has to exist."""
 
     __slots__ = ()
 
@@ -288,13 +288,13 @@ class FiniteSequence(tuple[Any, ...]):
 class FiniteCopies:
     """Realises `cachespec.kernel.Map` from a kind to the members of that kind in their order; no member has two kinds.
 
-    How many members a kind has is asked of the path, so what is read is a tuple of known length.
+    The path decides how many members a kind has, so the result is a tuple of known length.
     """
 
     ranks: Mapping[int, Cell]
     """For each member that there can be, its place among those of its kind; -1 outside."""
     kinds: Mapping[int, Cell]
-    """Its kind; any where it is outside."""
+    """Its kind; any kind if it is absent."""
 
     def get(self, kind: Any, default: Any) -> Any:
         wanted = cell_of(kind)
@@ -326,7 +326,7 @@ class FiniteCopies:
         return replace(self, ranks=left)
 
     def of_kind(self, member: int, kind: Cell) -> Cell:
-        """Whether a member is there, and of this kind."""
+        """Whether a member is present, and of this kind."""
         return cells.every((cells.at_most(0, self.ranks[member]), cells.equal(self.kinds[member], kind)))
 
     def agrees(self, other: FiniteCopies) -> Cell:

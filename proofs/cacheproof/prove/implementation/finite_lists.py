@@ -1,4 +1,4 @@
-"""Tuples of a state whose length is not known: how long one is, is asked of the path where something reads it."""
+"""Tuples of a state with unknown length: the path decides the length when it is read."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class FiniteRow(tuple[Any, ...]):
 
 
 class FiniteList:
-    """A tuple of unknown length: the first of some rows. Whatever reads it asks the path how many they are."""
+    """A tuple of unknown length: the first of some rows. Each reader asks the path for the length."""
 
     __slots__ = ("_read", "count", "rows")
 

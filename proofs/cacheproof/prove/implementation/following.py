@@ -13,7 +13,7 @@ from cacheproof.prove.loops import SPLICED, followed
 
 
 def finite_range(*bounds: Any) -> Iterable[Any]:
-    """`range`, up to unknown numbers too; where it begins must be known."""
+    """`range`, up to unknown numbers too; its start must be known."""
     if all(type(bound) is not SymbolicInteger for bound in bounds):
         return range(*bounds)
     return _counted(*bounds)

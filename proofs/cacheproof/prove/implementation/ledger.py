@@ -103,5 +103,5 @@ def reached(correspondences: Mapping[str, tuple[Correspondence, ...]]) -> set[Co
 
 
 def reason_of(function: str) -> str | None:
-    """Why nothing is proved of this function, `module:function`; None where the ledger does not name it."""
+    """The reason why nothing is proved of this function, `module:function`; None if the ledger does not name it."""
     return OPEN.get(function) or OPEN.get(function.partition(":")[0])

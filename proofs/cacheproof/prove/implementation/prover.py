@@ -39,7 +39,7 @@ STATEMENTS = {
 DEPTH_LIMIT = 200
 """Decisions on one path of the specification."""
 MOST_RUNS = 12
-"""Paths of one operation of which a state is run on both sides."""
+"""Paths of one operation for which a state is run on both sides."""
 LIMIT_MILLISECONDS = 30_000
 """For one question; then the obligation is given up."""
 
@@ -58,7 +58,7 @@ def ends_alike(turn: Turn, outcome: Outcome | None) -> Cell:
 
 @dataclass(slots=True)
 class Judgement:
-    """What came of one row so far."""
+    """The result of one row so far."""
 
     checks: int = 0
     verdict: Verdict = Verdict.PROVED_AT_SHAPES
@@ -75,7 +75,7 @@ class Judgement:
 
 
 def prove_place(one: Correspondence, place: str, *, only: str | None = None) -> Iterator[Finding]:
-    """The rows of the initial state, or of one kind of operation; or the one of them that is named."""
+    """The rows of the initial state, or of one kind of operation; or the row of this name."""
     if place == INITIAL:
         yield _finding(one, FORM, place, _initial(one))
         return
@@ -139,7 +139,7 @@ def _initial(one: Correspondence) -> Judgement:
 
 
 def _initial_cells(one: Correspondence, config: Any) -> Sequence[CellTensor]:
-    """The initial tensors; numbers of the configuration stay unknown in them if the component says where they are."""
+    """The initial tensors; numbers of the configuration stay unknown in them if the component names their positions."""
     if one.initial is not None:
         return tuple(one.initial(config))
     return tuple(of(tensor) for tensor in one.model().initial)
@@ -188,7 +188,7 @@ def _check(step: Step, row: Judgement, demand: Demand) -> None:
 
 
 def _allowed(step: Step, model: Any, run: Executed) -> bool:
-    """Whether what torch did is one of the results that the interpreter leaves open, in the numbers of the model."""
+    """Whether torch's result is among the results that the interpreter leaves open, in the numbers of the model."""
     unknown = (*numbers_of(step.config, step.operation), *(cell for tensor in step.before for cell in tensor.cells))
     given = [cell == term(evaluated(model, cell)) for cell in unknown if cells.is_term(cell)]
     results = [
@@ -200,7 +200,7 @@ def _allowed(step: Step, model: Any, run: Executed) -> bool:
 
 
 def _satisfiable(step: Step) -> bool:
-    """Whether there is a state at all; where `equal` is asked for, it tells by itself."""
+    """Whether a state exists; with `equal`, the equalities are tried by themselves."""
     return bool(_solver(step.premises).check() == z3.sat)
 
 
@@ -239,7 +239,7 @@ def _solver(premises: Sequence[Any]) -> Any:
 def _ask(
     row: Judgement, one: Correspondence, premises: Sequence[Any], condition: Cell, shown: Callable[[Any], str]
 ) -> bool:
-    """Whether the condition follows; the row says what came of it."""
+    """Whether the condition follows; the row records the result."""
     row.checks += 1
     formula = z3.simplify(term(condition))
     if z3.is_true(formula):

@@ -1,4 +1,4 @@
-"""One operation of the tensor code, followed on cells: what goes in, and what the graph makes of it."""
+"""One operation of the tensor code, followed on cells: the inputs, and the results of the graph."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from cacheproof.tensor_models.model import TensorModel
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One operation from any state: what goes in, and what the graph makes of it."""
+    """One operation from any state: the inputs, and the results of the graph."""
 
     correspondence: Correspondence
     config: Any
@@ -31,7 +31,7 @@ class Step:
 
     @property
     def premises(self) -> list[Any]:
-        """The invariant, and what is promised."""
+        """The invariant, and the promises of the caller."""
         one = self.correspondence
         state = one.decode(self.config, self.before)
         conditions = (
@@ -43,7 +43,7 @@ class Step:
 
     @property
     def choices(self) -> list[Any]:
-        """What is known of values that torch leaves open."""
+        """Assumptions on values that torch leaves open."""
         return [term(choice) for choice in self.duties.choices]
 
 

@@ -1,7 +1,7 @@
 """A tensor of cells: a shape, a type, and the elements row by row.
 
-What only moves elements is done by torch itself, on the numbers of the elements: `moved` asks the very operation of the
-graph where each element of its result comes from.
+torch itself does operations that only move elements, on the numbers of the elements: `moved` asks the operation of the
+graph for the origin of each element of its result.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from cacheproof.prove.implementation.cells import Cell, number, truth
 
 @dataclass(frozen=True, slots=True)
 class CellTensor:
-    """A tensor of fixed shape whose elements are cells: truth values where the type is bool, numbers elsewhere."""
+    """A tensor of fixed shape whose elements are cells: truth values if the type is bool, otherwise numbers."""
 
     shape: tuple[int, ...]
     dtype: torch.dtype
@@ -43,7 +43,7 @@ class CellTensor:
         return self if self.shape == tuple(shape) else self.at(self.places.broadcast_to(tuple(shape)))
 
     def to(self, dtype: torch.dtype) -> CellTensor:
-        """Of another type; widths are checked where the result is made."""
+        """The tensor with another type; widths are checked when the result is made."""
         if dtype.is_floating_point or dtype.is_complex:
             raise NotFollowedError(f"numbers of type {dtype} are not followed")
         convert = truth if dtype == torch.bool else number
@@ -69,7 +69,7 @@ def filled(shape: Sequence[int], dtype: torch.dtype, cells: Iterable[Cell]) -> C
 
 
 def moved(tensors: Sequence[CellTensor], move: Callable[..., Tensor]) -> CellTensor:
-    """What an operation makes of the elements of several tensors of one type, which it only moves."""
+    """The result of an operation that only moves the elements of several tensors of one type."""
     pool: list[Cell] = []
     numbers = []
     for tensor in tensors:

@@ -1,1 +1,1 @@
-"""What is claimed of each component for all sizes: one module for each, found by scanning."""
+"""Claims about each component for all sizes: one module for each component, found by scanning."""

@@ -32,12 +32,12 @@ NORMATIVE = encoder_budget.COMPONENT.normative
 
 
 def in_embeddings(config: Any) -> Any:
-    """What the encoder computes."""
+    """The embeddings that the encoder computes."""
     return config.embeds
 
 
 def in_tokens(config: Any) -> Any:
-    """What the prompt has for it."""
+    """The positions of the item in the prompt."""
     return config.tokens
 
 
@@ -98,7 +98,7 @@ def takes_the_largest(config: Any, budget: Budget) -> SymbolicBoolean:
 
 
 def largest_is_largest(sizes: Sizes) -> Callable[[Any, Budget], SymbolicBoolean]:
-    """What the formula was given."""
+    """The operands of the formula."""
 
     def holds(config: Any, budget: Budget) -> SymbolicBoolean:
         counted = sizes(config)
@@ -192,7 +192,7 @@ INVARIANTS = (
 
 
 def differs_in_batch_only(move: Move) -> SymbolicBoolean:
-    """An engine is there, and the next one has more tokens in a step, and is otherwise set alike."""
+    """The engine is valid; the next engine has more tokens in a step, and the same settings otherwise."""
     before, op = move.before.settings, move.operation
     same = [
         getattr(before, name) == getattr(op, name)
@@ -229,7 +229,7 @@ LAWS = (
 
 
 def fresh(kind: Any, name: str) -> Any:
-    """Any value; what a valid configuration says of an item is assumed where one is read."""
+    """Any value; each item that is read meets the rules of a valid configuration."""
     value = states.fresh(kind, name)
     if kind is not Config:
         return value
@@ -291,7 +291,7 @@ def only_fewer_items(entry: Locals, now: Locals) -> Iterable[Any]:
 
 
 def some_length(settings: Any) -> Any:
-    """Whatever a chunk may take: no claim here depends on how it comes about."""
+    """Any size of a chunk: no claim here depends on its origin."""
     tokens = integer("longest")
     assume(tokens >= 0)
     return tokens
@@ -334,7 +334,7 @@ PROOF = Proof(
 
 
 def of_a_formula(variant: Variant[Any, Any, Any], sizes: Sizes, *, is_a_maximum: bool = False) -> Proof:
-    """BUD-1, and what it rests on, of the formula of an era; and BUD-5, where it is the larger of step and item."""
+    """BUD-1 and its premises, for the formula of an era; and BUD-5, for the larger of step and item."""
     tag = variant.tag
     maximum = Invariant(f"BUD-1/least@{tag}", "a step, or the largest item", is_what_was_asked_or_the_largest)
     return replace(

@@ -1,8 +1,8 @@
 """The KV blocks, for any pool, any requests, any chains and hashes, and any number of blocks in tables.
 
-What the proof knows nothing of, and what may so be anything: which content is where and what it hashes to, which blocks
-a look-up finds, how many blocks a number of tokens needs, and the order of copies. None of it matters to references and
-to the free queue. The call for two groups of layers is explored and not proved.
+The proof leaves some facts arbitrary: which content is in which block and its hash, which blocks a look-up hits, how
+many blocks a number of tokens needs, and the order of copies. References and the free queue depend on none of them. The
+call for two groups of layers is explored and not proved.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ def some_blocks(*_: Any) -> Any:
 
 
 def nothing_known(*_: Any) -> Any:
-    """A result that nobody looks at."""
+    """A result that no claim reads."""
     return Unknown()
 
 

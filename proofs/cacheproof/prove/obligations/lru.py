@@ -271,7 +271,7 @@ def lemmas(config: Any, cache: Cache, operation: Any) -> Iterable[Any]:
 
 
 def loop_of_clear(entry: Locals, now: Locals) -> Iterable[Any]:
-    """The invariants, and that the loop touches nothing but what `without` changes."""
+    """The invariants, and a frame: the loop touches only the fields that `without` changes."""
     config, cache = now["config"], now["cache"]
     yield from (invariant.holds(config, cache) for invariant in INVARIANTS)
     yield unchanged_but(entry["cache"], cache, "entries", "order", "used", "pinned")

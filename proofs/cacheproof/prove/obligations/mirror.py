@@ -1,10 +1,10 @@
 """The core of the normative mirror, for any eviction rule, any requests, any channel, and any number of messages.
 
-The walk that both sides do is uninterpreted: any function of (order, items) that returns an order and what is needed.
-The channel may hold any messages and answers of which the invariants below hold, in any order and any number: reorder,
-loss, doubling and delay are covered without being modelled.
+The walk of both sides is uninterpreted: any function of (order, items) that returns an order and the needed items. The
+channel may hold any messages and answers that satisfy the invariants below, in any order and number, so the proof
+covers reorder, loss, duplication and delay without modelling them.
 
-One link is looked at. That a transition touches the link of its own sender only, or all of them alike, is read from
+The proof is about one link. That a transition touches only the link of its own sender, or all links alike, is read from
 the code and not proved; the scopes with two senders explore it.
 """
 
@@ -57,7 +57,7 @@ MISSING = object()
 
 
 def missing_items(items: Any, needed: Any, payloads: Any) -> tuple[Any, ...]:
-    """In the place of the specification's own: nothing is missing if what is needed is what was sent."""
+    """Replaces the specification's function: nothing is missing if the needed payloads were sent."""
     return () if needed == payloads else (MISSING,)
 
 

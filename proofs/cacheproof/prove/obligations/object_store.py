@@ -1,8 +1,8 @@
 """The books of the object store, for any number of contents, requests, items and live chunks.
 
-What is proved is about `accounting`: the functions by which P0 enters a chunk, issues a handle, settles one and forgets
-a chunk are the transitions here, each under the condition under which `writer` calls it. That the writer calls them
-under no other condition, and what readers, the ring and the memory do, is explored and not proved.
+The proofs are about `accounting`: the functions by which P0 enters a chunk, issues a handle, settles a handle and
+forgets a chunk. They are the transitions here, each under the condition of its call in `writer`. That the writer calls
+them under no other condition is explored and not proved; so are readers, the ring and the memory.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Config(NamedTuple):
 
 
 class Books(NamedTuple):
-    """What of the store's state `accounting` reads and writes."""
+    """The part of the store's state that `accounting` reads and writes."""
 
     ring: int
     listed: Map[int, Id]

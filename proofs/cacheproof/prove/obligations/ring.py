@@ -1,8 +1,7 @@
 """The shared-memory ring, for any capacity, header, number of ids, sizes, and any number of live chunks.
 
-The claims are about where chunks are. What is in memory, and which handles are out, plays no part in that: the
-functions that write and read them are replaced by any. That a writer that starts again has an empty ring is
-explored, not proved.
+The claims are about the addresses of chunks. The memory and the issued handles do not matter to them: any functions
+replace those that write and read them. That a writer that starts again has an empty ring is explored, not proved.
 """
 
 from __future__ import annotations
@@ -44,11 +43,11 @@ class Geometry:
         self.start, self.end = integer_term(one.start), integer_term(one.end)
 
     def place(self, address: Term) -> Term:
-        """Where in the data an address of one of the first two laps is."""
+        """The position in the data of an address of one of the first two laps."""
         return z3.If(address < self.capacity, address, address - self.capacity)
 
     def age(self, identity: Term) -> Term:
-        """How many chunks are older than the one of this id."""
+        """The number of chunks that are older than this id."""
         ahead = identity - self.id_start
         return z3.If(ahead >= 0, ahead, ahead + self.modulus)
 
@@ -63,7 +62,7 @@ class Geometry:
 
 
 def each(shape: Geometry, formula: Term) -> Term:
-    """For every id; the solver tries those of which it is asked whether they are live."""
+    """For every id; the solver tries the ids whose liveness is asked for."""
     return z3.ForAll([FIRST], formula, patterns=[shape.live[FIRST]])
 
 
@@ -251,7 +250,7 @@ def held_by(may_go: Any) -> Any:
 
 
 def nothing_more(entry: Locals, now: Locals) -> Iterable[Any]:
-    """What the loop changes is claimed of nowhere."""
+    """No claim reads the variables that the loop changes."""
     return ()
 
 

@@ -1,4 +1,4 @@
-"""Keys of blocks beside the specification: what they depend on, and how they are chained.
+"""Keys of blocks beside the specification: their inputs, and their chaining.
 
 The hash function of these contracts gives its argument back, so two keys are equal if and only if the same was hashed.
 """
@@ -23,7 +23,7 @@ LENGTHS = (1, 2)
 
 
 def unhashed(value: Any) -> Any:
-    """What is hashed."""
+    """The values that are hashed."""
     return value
 
 

@@ -1,4 +1,4 @@
-"""Which processor caches there are, for which settings, beside the specification."""
+"""The processor caches for given settings, beside the specification."""
 
 from __future__ import annotations
 

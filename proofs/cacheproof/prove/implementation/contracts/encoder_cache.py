@@ -37,7 +37,7 @@ def request_of(sizes: Sizes) -> Any:
 
 
 def managers(sizes: Sizes, room: int, cached: tuple[int, ...]) -> tuple[EarlyEncoderCacheManager, PerRequestCache]:
-    """Both, with these inputs cached and so many slots free."""
+    """Both caches, with these inputs cached and this number of free slots."""
     taken = sum(sizes[position] for position in cached)
     mine = EarlyEncoderCacheManager(taken + room)
     mine.num_free_slots, mine.cached = room, {"0": set(cached)} if cached else {}
@@ -53,7 +53,7 @@ def managers(sizes: Sizes, room: int, cached: tuple[int, ...]) -> tuple[EarlyEnc
 
 
 def same(mine: EarlyEncoderCacheManager, its: PerRequestCache, sizes: Sizes) -> bool:
-    """Free slots, cached inputs, and what was freed."""
+    """Free slots, cached inputs, and freed inputs."""
     cached = tuple(sorted(mine.get_cached_input_ids(request_of(sizes))))
     return (
         mine.num_free_slots == its.free
@@ -70,7 +70,7 @@ def are_sizes(sizes: Sizes, room: int) -> bool:
 @require(lambda sizes, room: are_sizes(sizes, room) and sizes[1] <= room)
 @ensure(lambda result: result)
 def allocate(sizes: Sizes, room: int) -> bool:
-    """An input that fits gets its entry, beside another one."""
+    """An input that fits gets its entry, beside the entry of another input."""
     mine, its = managers(sizes, room, (0,))
     mine.allocate(request_of(sizes), 1)
     after, _ = era.allocate(config_of(sizes, sizes[0] + room), its, Allocate(0, 1))

@@ -19,7 +19,7 @@ Sizes = tuple[int, int]
 """Bytes of the keys 0 and 1, which are there, 0 first."""
 
 KEYS = (0, 1, 2)
-"""Two that are there, and one that is not."""
+"""Two present keys, and an absent one."""
 
 
 def chosen(key: int) -> int:
@@ -28,7 +28,7 @@ def chosen(key: int) -> int:
 
 
 def cache_of(kind: type[LRUCache[int, int]], sizes: Sizes, room: int, pinned: tuple[int, ...]) -> LRUCache[int, int]:
-    """A cache of ours that holds just these, with so many bytes of room; a value is its own size."""
+    """A cache of ours that holds exactly these keys, with this capacity in bytes; a value is its own size."""
     cache = kind(0, getsizeof=lambda value: value)
     cache.maxsize, cache.currsize = sum(sizes) + room, sum(sizes)
     for key, size in enumerate(sizes):
@@ -79,7 +79,7 @@ def agree(
 
 
 def put_of(key: int, size: int, refused: Outcome = REFUSED) -> Callable[[LRUCache[int, int]], Outcome]:
-    """`cache[key] = value`, and what its exceptions stand for."""
+    """`cache[key] = value`, and the outcome that its exceptions stand for."""
 
     def put(cache: LRUCache[int, int]) -> Outcome:
         try:
@@ -96,7 +96,7 @@ def put_of(key: int, size: int, refused: Outcome = REFUSED) -> Callable[[LRUCach
 
 
 def if_there(key: int, call: Callable[[LRUCache[int, int]], object]) -> Callable[[LRUCache[int, int]], Outcome]:
-    """The call returns nothing of interest: whether the key is there is asked before."""
+    """The call returns nothing of interest; the presence of the key is read before."""
 
     def asked(cache: LRUCache[int, int]) -> Outcome:
         there = key in cache
@@ -107,7 +107,7 @@ def if_there(key: int, call: Callable[[LRUCache[int, int]], object]) -> Callable
 
 
 def lookup_of(key: int) -> Callable[[LRUCache[int, int]], Outcome]:
-    """`cache[key]`, which raises for what is absent."""
+    """`cache[key]`, which raises for an absent key."""
 
     def lookup(cache: LRUCache[int, int]) -> Outcome:
         try:
@@ -119,7 +119,7 @@ def lookup_of(key: int) -> Callable[[LRUCache[int, int]], Outcome]:
 
 
 def pin_of(key: int) -> Callable[[LRUCache[int, int]], Outcome]:
-    """`cache.pin(key)`, which raises for what is absent."""
+    """`cache.pin(key)`, which raises for an absent key."""
 
     def pin(cache: LRUCache[int, int]) -> Outcome:
         try:
@@ -187,7 +187,7 @@ def pop(sizes: Sizes, room: int, key: int) -> bool:
 @require(lambda sizes, room, key: min(*sizes, room) >= 0 and 0 <= key <= 2)
 @ensure(lambda result: result)
 def pin(sizes: Sizes, room: int, key: int) -> bool:
-    """`cache.pin(key)`: only what is present can be pinned."""
+    """`cache.pin(key)`: only a present key can be pinned."""
     known = chosen(key)
     return agree(sizes, room, lru.Pin(known), pin_of(known), pinned=(1,))
 

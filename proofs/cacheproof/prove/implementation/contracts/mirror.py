@@ -34,7 +34,7 @@ def chosen(key: int) -> int:
 
 
 def order_of(sizes: Sizes, room: int) -> RecencyOrder:
-    """Two keys, and so many bytes of room."""
+    """Two keys, and a capacity in bytes."""
     order = RecencyOrder(sizes[0] + sizes[1] + room)
     order._sizes.update({"0": sizes[0], "1": sizes[1]})  # noqa: SLF001  # any state, and not only those from empty
     order.total = sizes[0] + sizes[1]
@@ -138,7 +138,7 @@ def receive_without_a_partition(number: int, sequence: int) -> bool:
 
 
 def senders(generation: int, following: int, unconfirmed: int, sent: int) -> tuple[MirrorSender, protocol.Sender]:
-    """P0 in both, with so many unconfirmed requests of one item, of which so many are out."""
+    """P0 in both, with this number of unconfirmed requests of one item, and this number of sent ones."""
     sizes, first = (1, 1, 1), following - unconfirmed
     mine = MirrorSender(NAME, 2)
     mine.session, mine.generation, mine.next, mine.joined = SESSION, generation, following, True
@@ -153,7 +153,7 @@ def senders(generation: int, following: int, unconfirmed: int, sent: int) -> tup
 
 
 def same_sender(mine: MirrorSender, its: protocol.Sender) -> bool:
-    """Numbers, log, and what is out; the order by its keys."""
+    """Numbers, log, and sent requests; the order by its keys."""
     return (
         (mine.generation, mine.next, int(mine.joined)) == (its.generation, its.next, its.joined)
         and [entry.sequence for entry in mine.unconfirmed] == [message.sequence for message in its.log]
@@ -241,14 +241,14 @@ def messages_come_back(generation: int, sequence: int, size: int) -> bool:
 
 
 class Pixels:
-    """An item: so many bytes."""
+    """An item of this size in bytes."""
 
     def __init__(self, nbytes: int) -> None:
         self.nbytes = nbytes
 
 
 def filled(cache: MultiModalProcessorSenderCache | MultiModalReceiverCache, sizes: Sizes, room: int) -> None:
-    """The keys 0 and 1 are there, and so many bytes of room."""
+    """The keys 0 and 1 are present, with this capacity in bytes."""
     held = cache._cache  # noqa: SLF001  # any state, and not only those from empty
     held.maxsize, held.currsize = sizes[0] + sizes[1] + room, sizes[0] + sizes[1]
     for key in (0, 1):

@@ -1,4 +1,4 @@
-"""Which requests can be served at all, on the integers of one request, beside the specification.
+"""Whether a request can ever be served, on the integers of one request, beside the specification.
 
 The implementation's rules take tensors or integers; here they take integers, as they do when a request arrives.
 """

@@ -1,1 +1,1 @@
-"""What is proved of each component's tensor code: one module for each, found by scanning."""
+"""Claims about each component's tensor code: one module for each component, found by scanning."""

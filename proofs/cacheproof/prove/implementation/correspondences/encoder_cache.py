@@ -64,7 +64,7 @@ def by_input(tensor: CellTensor) -> dict[Place, Cell]:
 
 
 def decode(config: Any, cache: Any) -> Cache:
-    """Ranks are queues; what a queue's members weigh is what they occupy or claim."""
+    """Ranks are queues; the members of a queue add up to the occupied or claimed room."""
     sizes = dict(enumerate(cache.sizes.cells))
     held, promised, attempted = map(by_input, (cache.held, cache.promised, cache.attempted))
     claims = dict(zip(held, flat(config.claims), strict=True))

@@ -85,7 +85,7 @@ def parameters(config: Any) -> Iterator[CellTensor]:
 
 
 class Read:
-    """The cells of a pool by what they are of."""
+    """The cells of a pool by field."""
 
     def __init__(self, pool: Any) -> None:
         self.pool = pool
@@ -106,7 +106,7 @@ class Read:
         return cells.less(position, self.pool.blocks.cells[request])
 
     def entries(self, block: int) -> list[Cell]:
-        """For each position of each table, whether this block is there."""
+        """For each position of each table, whether this block is at it."""
         return [
             cells.every((self.holds(request, position), cells.equal(self.table(request)[position], block)))
             for request in range(self.requests)
@@ -169,7 +169,7 @@ def decode(config: Any, pool: Any) -> Pool:
 
 
 def rank_of_copy(pool: Any, block: int, found: dict[int, Cell], hashes: dict[int, Cell]) -> Cell:
-    """How many blocks of the same hash were registered before this one; -1 if it cannot be found."""
+    """The number of blocks with the same hash that were registered earlier; -1 if the block is not findable."""
     stamps = pool.stamp.cells
     earlier = (
         cells.every((found[other], cells.equal(hashes[other], hashes[block]), cells.less(stamps[other], stamps[block])))
@@ -204,7 +204,7 @@ def invariant(config: Any, pool: Any) -> Iterator[Cell]:
 
 
 def of_a_table(config: Any, read: Read, request: int) -> Iterator[Cell]:
-    """Its blocks, how far it has come, and what of it can be found."""
+    """The request's blocks, its progress, and its findable blocks."""
     pool, table, column = read.pool, read.table(request), read.of_request(request)
     registered, computed = column["registered"], column["computed"]
     yield from within([column["blocks"]], 0, read.positions)

@@ -27,7 +27,7 @@ def parameters(config: Any) -> Iterable[CellTensor]:
 
 
 def decode(config: Any, cache: Any) -> Cache:
-    """Keys with a rank are entries, in its order; what is pinned is pinned with its size."""
+    """Keys with a rank are entries, in the order of the ranks; a pinned key is pinned with its size."""
     keys = range(cache.ranks.shape[0])
     sizes = {key: value_of(cache.sizes.cells[key]) for key in keys}
     present = {key: cells.at_most(0, cache.ranks.cells[key]) for key in keys}

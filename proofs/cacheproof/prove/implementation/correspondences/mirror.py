@@ -41,7 +41,7 @@ class Read:
         self.sizes = list(map(cell_of, config.sizes))
 
     def column(self, field: str) -> list[Cell]:
-        """What a field has for the sender, as one list."""
+        """The values of a field for the sender, as one list."""
         tensor = getattr(self.state, field)
         size = len(tensor.cells) // tensor.shape[0]
         return list(tensor.cells[self.sender * size : (self.sender + 1) * size])
@@ -82,13 +82,13 @@ class Read:
         )
 
     def messages(self) -> Any:
-        """What is on its way to P1."""
+        """The messages in the channel to P1."""
         numbers = (map(value_of, self.column(f"message_{name}")) for name in ("generations", "sequences"))
         rows = zip(*numbers, self.contents("message", "items"), self.contents("message", "payloads"), strict=True)
         return FiniteList((Message(*row) for row in rows), self.cell("messages"))
 
     def answers(self) -> Any:
-        """What is on its way to P0."""
+        """The answers in the channel to P0."""
         names = ("generations", "expected", "verdicts")
         rows = zip(*(map(value_of, self.column(f"answer_{name}")) for name in names), strict=True)
         return FiniteList((Answer(*row) for row in rows), self.cell("answers"))
@@ -100,7 +100,7 @@ class Read:
         return FiniteList((Draft(*row) for row in rows), self.cell("drafts"))
 
     def link(self) -> Link:
-        """One sender, its partition, and what is between them."""
+        """One sender, its partition, and the channel between them."""
         joined, generation, following = (self.value(name) for name in ("joined", "p0_generation", "next"))
         sender = Sender(self.order("p0_ranks"), joined, generation, following, self.log(), self.value("sent"))
         partition = (self.value(name) for name in ("granted", "p1_generation", "expected"))
@@ -116,7 +116,7 @@ class Read:
 
 
 def decode(config: Any, state: Any) -> State:
-    """Rows of senders are links; the first rows of a line are what is in it."""
+    """Each row of senders is a link; the first rows of a line are its entries."""
     links = tuple(Read(config, state, sender).link() for sender in range(config.senders))
     keys = range(len(config.sizes))
     empty: Any = FiniteQueue(dict.fromkeys(keys, -1), dict(enumerate(map(cell_of, config.sizes))))
@@ -125,7 +125,7 @@ def decode(config: Any, state: Any) -> State:
 
 
 def invariant(config: Any, state: Any) -> Iterator[Cell]:
-    """What fits is held; lines have no more rows than there is room for, and -1 behind them."""
+    """Resident items fit the capacity; a line has at most its number of rows, and -1 in the rows after its end."""
     yield cells.at_most(-1, state.faults_left.cells[0])
     for sender in range(config.senders):
         read = Read(config, state, sender)
@@ -184,7 +184,7 @@ DRAFTED = (calls.Render, calls.LookUp, calls.FanOut)
 
 
 def valid(config: Any, state: Any, operation: Any) -> Iterator[Cell]:
-    """There is a capacity, contents that there are, and room for what the call adds."""
+    """The capacity is positive, the contents exist, and there is room for the addition of the call."""
     yield cells.less(0, cell_of(config.capacity))
     yield from (cells.at_most(0, cell_of(size)) for size in config.sizes)
     if operation is None or type(operation) in (faults.ResetReceiver, faults.RestartReceiver):

@@ -51,7 +51,7 @@ def parameters(config: Any) -> Iterator[CellTensor]:
 
 
 class Read:
-    """The cells of a segment by what they are of."""
+    """The cells of a segment by field."""
 
     def __init__(self, config: Any, segment: Any) -> None:
         self.segment = segment
@@ -63,11 +63,11 @@ class Read:
         self.live = [cells.at_most(0, address) for address in self.addresses]
 
     def of_chunk(self, table: CellTensor, number: int, identity: int) -> Cell:
-        """What a table has for this id in this segment."""
+        """The table's value for this id in this segment."""
         return table.cells[number * self.ids + identity]
 
     def now(self, table: CellTensor, identity: int) -> Cell:
-        """What it has for this id in the segment that is written to."""
+        """The table's value for this id in the segment that is written to."""
         return cells.select([self.of_chunk(table, number, identity) for number in range(self.segments)], self.number)
 
     def out(self, number: int, identity: int) -> list[Cell]:
@@ -85,7 +85,7 @@ class Read:
         return cells.choose(cells.less(address, self.capacity), address, cells.subtract(address, self.capacity))
 
     def by_age(self, column: Any) -> list[Cell]:
-        """What a column has for the oldest chunk, for the next, and so on."""
+        """The column's values from the oldest chunk to the newest."""
         (first,) = self.segment.id_start.cells
         return [
             cells.select([column[(start + age) % self.ids] for start in range(self.ids)], first)
@@ -105,7 +105,7 @@ class Read:
 
 
 def decode(config: Any, segment: Any) -> Segment:
-    """Rows with an address are live chunks; of handles there is one for each reader that has one."""
+    """Rows with an address are live chunks; there is a handle for each reader that has one."""
     read = Read(config, segment)
     live = dict(enumerate(read.live))
     counts = {identity: read.unanswered(identity) for identity in live}
@@ -216,7 +216,7 @@ def of_its_memory(read: Read, identity: int) -> Iterator[Cell]:
 
 
 def of_its_handles(read: Read, number: int, identity: int) -> Iterator[Cell]:
-    """What is known of a chunk is known of live ones, and of chunks of former segments with a handle."""
+    """Known facts concern live chunks, and chunks of former segments with a handle."""
     content, place = (read.of_chunk(table, number, identity) for table in (read.segment.contents, read.segment.places))
     yield from within([content], -1, len(read.sizes) - 1)
     yield from within([place], -1, read.capacity - read.header - 1)

@@ -45,7 +45,7 @@ def product(call: Call, one: Any, other: Any) -> CellTensor:
 
 
 def dividing(combine: Binary) -> Kind:
-    """Division towards minus infinity, by what has to be positive."""
+    """Division towards minus infinity; the divisor has to be positive."""
 
     def kind(call: Call, one: Any, other: Any, *, rounding_mode: str = "floor") -> CellTensor:
         if rounding_mode != "floor":
@@ -107,7 +107,7 @@ def negated(call: Call, one: CellTensor) -> CellTensor:
 
 
 def clamped(call: Call, one: CellTensor, low: Any = None, high: Any = None, **keywords: Any) -> CellTensor:
-    """At least the one and at most the other; where they contradict each other, the other."""
+    """Clamps to the least and the largest value; if they contradict each other, the largest wins."""
     low, high = keywords.get("min", low), keywords.get("max", high)
     made = list(map(number, call.operand(one).cells))
     for bound, combine in ((low, cells.larger), (high, cells.smaller)):
@@ -117,14 +117,14 @@ def clamped(call: Call, one: CellTensor, low: Any = None, high: Any = None, **ke
 
 
 def chosen(call: Call, condition: CellTensor, met: Any, unmet: Any) -> CellTensor:
-    """The one where the condition holds and the other elsewhere."""
+    """`one` if the condition holds, otherwise `other`."""
     conditions = call.operand(condition).cells
     both = (call.operand(one).to(call.dtype).cells for one in (met, unmet))
     return call.tensor(map(cells.choose, conditions, *both))
 
 
 def overwritten(call: Call, tensor: CellTensor, mask: CellTensor, value: Any) -> CellTensor:
-    """With one value where the mask holds."""
+    """The tensor with this value at the elements that the mask selects."""
     return chosen(call, mask, value, tensor)
 
 
@@ -139,7 +139,7 @@ def shifted(call: Call, one: Any, other: Any) -> CellTensor:
 
 
 def is_mask(cell: Cell) -> bool:
-    """Whether it is a known number whose bits are ones, up to the highest."""
+    """Whether it is a known number whose bits are all ones."""
     return not cells.is_term(cell) and cell >= 0 and (cell + 1) & cell == 0
 
 

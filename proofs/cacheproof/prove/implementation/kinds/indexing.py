@@ -1,6 +1,6 @@
 """Kinds that read and write by index: if-then-else over the cells. An index outside is an obligation of its own.
 
-Where several writes meet in one element, any of them may stay: the result is a value of which only that is known.
+If several writes meet in one element, any of them may stay: the result is any of these values.
 """
 
 from __future__ import annotations
@@ -75,11 +75,11 @@ class Write(NamedTuple):
 
 
 Settle = Callable[[Call, Cell, list[Write]], Cell]
-"""`(call, what is there, writes) -> what is there then`."""
+"""`(call, old value, writes) -> new value`."""
 
 
 def any_of(call: Call, there: Cell, writes: list[Write]) -> Cell:
-    """One of the values that are written here; what is there where none is."""
+    """Any of the values that are written here; the old value if there is none."""
     result = there
     for write in reversed(writes):
         result = cells.choose(write.condition, write.value, result)
@@ -96,12 +96,12 @@ def any_of(call: Call, there: Cell, writes: list[Write]) -> Cell:
 
 
 def added(call: Call, there: Cell, writes: list[Write]) -> Cell:
-    """What is there and all values for it."""
+    """The sum of the old value and of all written values."""
     return cells.total([number(there), *(cells.choose(one.condition, number(one.value), 0) for one in writes)])
 
 
 def extreme(better: Callable[[Cell, Cell], Cell]) -> Settle:
-    """The best of what is there and of all values for it."""
+    """The best of the old value and of all written values."""
 
     def settle(call: Call, there: Cell, writes: list[Write]) -> Cell:
         result = there
@@ -145,7 +145,7 @@ def _values_for(call: Call, values: Any, index: CellTensor, dtype: torch.dtype) 
 def reduced(
     call: Call, tensor: CellTensor, axis: int, index: CellTensor, values: CellTensor, how: str, **more: Any
 ) -> CellTensor:
-    """By the name of the reduction, beside what is there."""
+    """By the name of the reduction, with the old value."""
     if how not in REDUCTIONS or not more.get("include_self", True):
         raise NotFollowedError(f"{call.target} by '{how}' without what is there is not followed")
     made: CellTensor = scattered(REDUCTIONS[how], arithmetic=how == "sum")(call, tensor, axis, index, values)
@@ -153,7 +153,7 @@ def reduced(
 
 
 def rows_written(call: Call, tensor: CellTensor, axis: int, index: CellTensor, values: CellTensor) -> CellTensor:
-    """Whole slices; where the index repeats, each element has any of the values for it."""
+    """Whole slices; if the index repeats, each element has any of the values for it."""
     shape = list(tensor.shape)
     shape[axis] = len(index.cells)
     turned = [1] * len(shape)

@@ -16,7 +16,7 @@ Fold = Callable[[list[Cell]], Cell]
 
 
 def groups(tensor: CellTensor, axes: int | Sequence[int] | None) -> list[list[Cell]]:
-    """The elements that a reduction over these axes takes together; over all axes where there are none."""
+    """The elements that a reduction over these axes combines; without axes, it combines all of them."""
     wanted = [axes] if isinstance(axes, int) else list(axes or range(len(tensor.shape)))
     if not tensor.shape:
         return [list(tensor.cells)]
@@ -66,7 +66,7 @@ def running(combine: Callable[[Cell, Cell], Cell]) -> Kind:
 
 
 def running_extreme(better: Callable[[Cell, Cell], Cell]) -> Kind:
-    """The extreme so far, and where it is: of equals, any place is allowed."""
+    """The extreme so far, and its position; any position among equal elements is allowed."""
 
     def kind(call: Call, tensor: CellTensor, axis: int) -> tuple[CellTensor, CellTensor]:
         values: list[Cell] = list(map(number, tensor.cells))
@@ -92,7 +92,7 @@ def _any_index(call: Call, elements: list[Cell], wanted: Cell) -> Cell:
 
 
 def sorting(*, stable: bool) -> Kind:
-    """Ascending or descending; equal elements keep their order where it is stable, and have any order elsewhere."""
+    """Ascending or descending; equal elements keep their order if the sort is stable, and otherwise have any order."""
 
     def kind(call: Call, tensor: CellTensor, *arguments: Any, **keywords: Any) -> tuple[CellTensor, CellTensor]:
         axis, descending = _sorting_arguments(arguments, keywords, stable=stable)
@@ -136,7 +136,7 @@ def _ranks(call: Call, elements: list[Cell], *, descending: bool, keeps: bool) -
 
 
 def searched(call: Call, tensor: CellTensor, values: CellTensor, **keywords: Any) -> CellTensor:
-    """How many elements of a sorted line come before each value; equal ones too, where it is from the right."""
+    """The number of elements of a sorted line before each value; from the right, equal elements count too."""
     if len(tensor.shape) != 1 or keywords.get("side") not in (None, "left", "right"):
         raise NotFollowedError(f"{call.target} of several lines is not followed")
     elements = list(map(number, tensor.cells))
