@@ -1,4 +1,4 @@
-"""What the last runs say of each component: computed from what is stored, and never in a stronger word than it."""
+"""The evidence of the last runs for each component: computed from the stored runs, never in a stronger word."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ UNANSWERED = ("unknown", "hangs", "gave up")
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """One cell: what one method says of one component.
+    """One cell: the evidence of one method for one component.
 
     `says` is a sentence about the runs that were as expected and of this specification; the other runs are counted.
     """

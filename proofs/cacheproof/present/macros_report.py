@@ -168,7 +168,7 @@ def write_macros(plan: MacroPlan, done: MacroCampaign, folder: Path) -> list[Pat
 
 
 def pytest_text(name: str, plan: MacroPlan, finding: MacroFinding) -> str:
-    """A test that stands alone: it fails as long as what was found is there."""
+    """A test that stands alone: it fails as long as the finding is present."""
     config = config_to_message(finding.config)
     return "\n".join(
         [

@@ -1,7 +1,7 @@
 """JSON Schemas (draft 2020-12) of the line protocol and of vectors, generated from the declarations of components.
 
-A schema says which form a message has. What depends on the configuration is not in it: which names there are, how many
-bytes a line may have, and that keys are distinct.
+A schema describes the form of a message. It leaves out facts that depend on the configuration: the names, the longest
+line, and the distinctness of keys.
 """
 
 from __future__ import annotations

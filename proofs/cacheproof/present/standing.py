@@ -46,7 +46,7 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What is known of one property beside what it says.
+    """The evidence for one property, beside its statement.
 
     `released` names by era the packages that `conform` runs beside it; `evidence` has a sentence for each method.
     """

@@ -39,7 +39,7 @@ class Agenda:
         return bool(self._dues) and self._dues[0].seconds <= seconds
 
     def next(self) -> Due:
-        """What comes next; the clock goes on to it."""
+        """The next event; the clock advances to it."""
         due = heapq.heappop(self._dues)
         self.now = max(self.now, due.seconds)
         self.in_flight -= due.ends

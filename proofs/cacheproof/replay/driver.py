@@ -1,4 +1,4 @@
-"""One call after another through a variant, and through a target beside it: what every way of serving needs."""
+"""One call after another through a variant, and through a target beside it: shared by every way of serving."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ class Driver:
             self._compare_observations(operation, expected)
 
     def _compare_observations(self, operation: Operation | None = None, outcome: Outcome | None = None) -> None:
-        """What the target shows is what the specification shows; observables that it does not show are left out."""
+        """The target's observables equal the specification's; observables that it does not show are left out."""
         if self._target is None:
             return
         expected = self._inspector.observe(self.state)

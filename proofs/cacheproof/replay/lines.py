@@ -1,4 +1,4 @@
-"""The lines of a trace file, gzipped or not, with their numbers; what is wrong with one is said in one line."""
+"""The lines of a trace file, gzipped or not, with their numbers; an error in a line is reported in one line."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from cacheproof.foundation.errors import InputError
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One option: its default as it would be typed, what it takes, and how the text is read."""
+    """One option: its default as a user would type it, its values, and the function that reads the text."""
 
     name: str
     default: str

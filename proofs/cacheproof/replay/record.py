@@ -1,4 +1,4 @@
-"""A replay as a record: what `--json` prints, and what is kept for `status`."""
+"""A replay as a record, which `--json` prints and `status` reads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is replayed, what came of it, and what went wrong."""
+"""The input of a replay, its result, and its errors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BY_CLOCK = 0
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What is replayed, and how closely it is looked at."""
+    """The input of a replay, and the depth of its checks."""
 
     component: AnyComponent
     variant: AnyVariant
@@ -27,7 +27,7 @@ class Setting:
     check_every: int = CHECK_EVERY
     """Of how many requests one is checked in full; 0 for none but the end."""
     concurrency: int = 1
-    """How many requests hold what they use at the same time at the most; `BY_CLOCK`: as the clock of the trace says."""
+    """The most requests that hold their contents at the same time; `BY_CLOCK`: as the clock of the trace says."""
 
 
 @dataclass(frozen=True, slots=True)

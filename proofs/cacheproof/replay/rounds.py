@@ -1,7 +1,7 @@
 """A workload in rounds: requests arrive by their clock, and each round does some of the tokens of those that are there.
 
-A round takes as long as the workload's pace says; whoever arrives meanwhile is there for the next one. Where there is
-nothing to do, the clock goes on to the next arrival.
+The workload's pace decides how long a round takes; requests that arrive during a round join the next. If no work is
+left, the clock advances to the next arrival.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class RoundsReplay(Serving):
         return self.result.requests - self.result.rejected - self._finished
 
     def _round(self) -> None:
-        """Who has come is added; then everybody gets their tokens, and the clock goes on."""
+        """Add the arrived requests, give each running request its tokens, and advance the clock."""
         if not self._in_flight:
             self._now = max(self._now, _seconds(self.setting.workload.arrivals[self._next]))
         self._add_arrived()

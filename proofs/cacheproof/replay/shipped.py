@@ -20,12 +20,12 @@ from cacheproof.replay.workload import Workload
 
 DATA = Path(__file__).parent / "data"
 CHECK_EVERY = 11
-"""Of so many requests, one is checked in full: the slices are short."""
+"""One in this number of requests is checked in full: the slices are short."""
 
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """One line of the list: a trace, how it is read, and what each component is known to hit at this capacity."""
+    """One line of the list: a trace, its reader, and the known hits of each component at this capacity."""
 
     trace: Path
     options: Mapping[str, str]
@@ -58,7 +58,7 @@ class Replayed:
 
     @property
     def as_expected(self) -> bool:
-        """Nothing was violated, and the counts are those of the list."""
+        """No property was violated, and the counts equal the list's."""
         result, listed = self.result, self.listed
         done = (result.requests, result.references, result.rounds, result.tokens)
         counted = done == (listed.requests, listed.references, listed.rounds, listed.tokens)

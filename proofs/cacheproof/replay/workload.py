@@ -52,7 +52,7 @@ class Workload:
     block_size: int = 1
     """Tokens in a content, where contents are blocks of tokens."""
     beside: int = 0
-    """What all requests need beside their contents, in `unit`, if nothing is ever evicted."""
+    """The room that all requests need beside their contents, in `unit`, if nothing is ever evicted."""
     spare: int = 0
     """What a component has beyond the capacity that is asked for, because each request needs it for a moment."""
     engine: Engine | None = None

@@ -1,4 +1,4 @@
-"""Many explorations at once, over processes; what they find does not depend on how many there are."""
+"""Many explorations at once, over processes; the number of processes does not change the results."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ TIMES_BEYOND, STATES_BEYOND = 4, 10_000
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How the work is done; what is found does not depend on it.
+    """How the work is divided; the results do not depend on it.
 
     `jobs` processes take a run each. With `split`, the runs are taken one after the other, and `split` processes, or
     threads of compiled code, share each; 0 leaves that to `shared_by`. `checkpoint` is a folder to keep each run's
@@ -265,7 +265,7 @@ def with_faster_engines(tasks: Sequence[Task]) -> tuple[list[Task], list[str]]:
 
 
 def is_for_compiled_code(task: Task) -> bool:
-    """Whether the scope is a large one, which takes minutes where it is not compiled."""
+    """Whether the scope is large, so that it takes minutes without compilation."""
     return task.engine != NATIVE and scope_named(component_named(task.component), task.scope).set == LARGE
 
 

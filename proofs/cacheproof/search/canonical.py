@@ -93,7 +93,7 @@ def first_colours(classes: tuple[tuple[int, ...], ...]) -> tuple[int, ...]:
 
 
 def _told_apart(scan: Scan, state: Any, classes: Classes, colours: Colours) -> Iterator[Iterable[Choice]]:
-    """The orders that are left when names of one colour are told apart one after the other, each being the first once.
+    """The remaining orders when names of one colour are separated one by one, with each name as the first once.
 
     Which names these are is said by colours alone, so equal states up to permutation give equal states to choose from.
     """

@@ -35,7 +35,7 @@ class SearchClock:
         return None
 
     def show(self, snapshot: Callable[[], Snapshot]) -> None:
-        """Now and then, a word on how far it is, to whoever watches."""
+        """Now and then, report the progress."""
         now = time.monotonic()
         if self._watch is not None and now - self._shown > BETWEEN_SNAPSHOTS:
             self._shown = now

@@ -1,4 +1,4 @@
-"""Which operations fired, and with which outcomes: counted where the transitions themselves are called."""
+"""The operations that fired, and their outcomes, counted at the calls of the transitions."""
 
 from __future__ import annotations
 

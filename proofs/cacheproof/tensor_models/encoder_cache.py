@@ -63,7 +63,7 @@ class Operands:
         return request, named("input", operation.input, len(self._requests[request]))
 
     def of_question(self, operation: Any) -> tuple[int, ...]:
-        """The input, the compute budget, and what is pending."""
+        """The input, the compute budget, and the pending claims."""
         return *self.of_input(operation), operation.budget, operation.pending
 
 
@@ -71,7 +71,7 @@ class Operands:
 
 
 def decode(config: Config, cache: Row) -> Cache:
-    """Ranks are queues; what a queue's members weigh is what they occupy or claim."""
+    """Ranks are queues; the members of a queue add up to the occupied or claimed room."""
     sizes, counts = cache["sizes"], enumerate(cache["references"])
     claims = {name: configuration.size_of(config, *name) for name, _ in inputs_of(config, cache["held"])}
     return Cache(

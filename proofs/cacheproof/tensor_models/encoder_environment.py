@@ -121,7 +121,7 @@ def every_call(config: Config) -> Iterator[Operation]:
 
 
 def possible_pendings(config: Config) -> list[int]:
-    """What the grants of one pass may add up to: they fit the capacity together."""
+    """The grants of one pass fit the capacity together."""
     sums = {0}
     for request in range(len(config.requests)):
         for claim in claims_of(config, request):

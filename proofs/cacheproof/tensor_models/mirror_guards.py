@@ -126,7 +126,7 @@ def guards(config: Config) -> Mapping[type[Operation], Guard]:
         return link_of(state, sender).answers.rows > 0
 
     def fate(count: Callable[[Link], Tensor], least: int = 0, *, grows: bool = False) -> Guard:
-        """A fault that befalls one of several things, behind which there are at least so many more."""
+        """A fault of one message or answer, with at least this number of others behind it."""
 
         def guard(tables: object, state: State, sender: Tensor, which: Tensor) -> Tensor:
             there = (state.faults_left != 0) & (which + least < count(link_of(state, sender)))

@@ -64,7 +64,7 @@ class Drafts(NamedTuple):
 
 
 class Link(NamedTuple):
-    """One sender, its partition, and what is between them."""
+    """One sender, its partition, and the channel between them."""
 
     sender: Sender
     partition: Partition

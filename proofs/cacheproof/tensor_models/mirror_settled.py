@@ -1,4 +1,4 @@
-"""The settled state of the mirror, on tensors: what nobody will read is fixed, and numbers are dense within a link.
+"""The settled state of the mirror, on tensors: unread fields are fixed, and numbers are dense within a link.
 
 As the specification has it (`cachespec.mirror.normal_form`, rank compression): numbers that are neighbours stay so, and
 every larger gap becomes two.
@@ -57,7 +57,7 @@ def settled_messages(link: Link) -> Messages:
 
 
 def settled_answers(link: Link) -> Answers:
-    """A complaint about an older generation can only confirm, and what is confirmed cannot be confirmed again."""
+    """A complaint about an older generation can only confirm, and a confirmed request cannot be confirmed again."""
     answers, sender = link.answers, link.sender
     there = torch.arange(answers.verdicts.shape[0], device=answers.rows.device) < answers.rows
     complains = (answers.verdicts == int(Verdict.GAP)) | (answers.verdicts == int(Verdict.STALE))

@@ -40,7 +40,7 @@ class Segment(NamedTuple):
     start: Tensor
     end: Tensor
     memory: Tensor
-    """[units] int64 (derived, but for what nobody reads)"""
+    """[units] int64 (derived, except in units that no reader reads)"""
     number: Tensor
     """[] int64: which segment this is"""
     contents: Tensor
@@ -226,7 +226,7 @@ def may_go(segment: Segment) -> Tensor:
 
 
 def forgotten(segment: Segment) -> Segment:
-    """Nothing is known any more of chunks that are gone."""
+    """Forget the facts about removed chunks."""
     gone = is_row(segment.contents, segment.number)[:, None] & (segment.addresses < 0)
     return segment._replace(
         contents=torch.where(gone, NOTHING, segment.contents), places=torch.where(gone, NOTHING, segment.places)
@@ -234,7 +234,7 @@ def forgotten(segment: Segment) -> Segment:
 
 
 def free(tables: Tables, segment: Segment, want: Tensor) -> Result:
-    """SHM-2, SHM-6: chunks that nobody needs go, in the order in which they came."""
+    """SHM-2, SHM-6: remove the chunks that no reader needs, from the oldest on."""
     ring, answered = tensors.free(tables.ring, ring_of(segment), may_go(segment), want)
     return forgotten(with_ring(segment, ring)), answered
 

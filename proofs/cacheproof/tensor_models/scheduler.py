@@ -203,7 +203,7 @@ def round_alone(tables: tensors.Config, state: tensors.State, extent: tensors.Ex
 
 
 def whole_update(tables: tensors.Config, state: tensors.State, accepted: Tensor, extent: tensors.Extent) -> Step:
-    """`update`, and `release` until nobody is left who is ending."""
+    """`update`, then `release` until no request is ending."""
     state, code = tensors.update(tables, state, accepted, extent=extent)
     values, length = tensors.finished(tables, state)
     for _ in range(-(-state.running.shape[0] // extent.releases)):

@@ -21,7 +21,7 @@ GROUP = "vllm.general_plugins"
 NAME = "cacheproof_recorder"
 PLUGIN_FOLDER = "plugin"
 RESTRICTED = "VLLM_PLUGINS"
-"""Where the engine is told to load some plugins only, ours has to be one of them."""
+"""If the engine is told to load only some plugins, ours has to be among them."""
 
 
 def prepared(folder: Path) -> Path:

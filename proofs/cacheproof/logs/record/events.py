@@ -30,7 +30,7 @@ class Recording:
         return str(self.settings.get("release", ""))
 
     def events(self) -> Iterator[Event]:
-        """All events, in their order. What follows the last newline was never finished, and is left out."""
+        """All events, in their order. An unfinished line after the last newline is left out."""
         lines = _lines(self.path)
         next(lines)
         yield from lines

@@ -45,7 +45,7 @@ def logs_from(folder: Path, variant: str | None = None) -> Iterator[Recorded]:
 
 
 def log_from(recording: Recording, path: Path, variant: str | None = None) -> Recorded:
-    """Write the log of one recording. The variant is the era of its release, unless another one is asked for."""
+    """Write the log of one recording. The default variant is the era of its release."""
     if recording.component not in TRANSLATIONS:
         raise InputError(f"{recording.path}: there are no logs of {recording.component}")
     component = component_named(recording.component)

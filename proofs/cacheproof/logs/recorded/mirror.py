@@ -206,7 +206,7 @@ class Merging:
         return True
 
     def _join(self, event: Event) -> bool:
-        """The order that the sender has after it took the grant is that of the join: it does nothing in between."""
+        """The sender's order after it took the grant equals its order at the join: it does nothing in between."""
         side = self._side(event)
         number = side.name
         if event.epoch() not in side.asked:

@@ -113,7 +113,7 @@ def write(run: RecordedRun, stream: BinaryIO) -> None:
 
 
 def lines_of(path: Path) -> list[dict[str, Any]]:
-    """The objects in a file of NDJSON. What follows the last newline was never finished, and is left out."""
+    """The objects in a file of NDJSON. An unfinished line after the last newline is left out."""
     try:
         *lines, _ = path.read_text(encoding="utf-8").split("\n")
     except (OSError, UnicodeDecodeError) as error:

@@ -1,4 +1,4 @@
-"""The first line of a log: of what it is a log, and what the log leaves out."""
+"""The first line of a log: the component and configuration of the log, and the facts that it leaves out."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class Header:
 def header_from_message(
     message: Mapping[str, Any], component: str | None, variant: str | None, deviations: Sequence[str] = ()
 ) -> Header:
-    """The header that a first line holds; what is asked for on the command line comes before what it says.
+    """The header that a first line holds; options of the command line override it.
 
     Deviations are rules that are added to the variant.
 
@@ -130,7 +130,7 @@ def check_observables(header: Header, known: Mapping[str, Any]) -> None:
 
 
 def no_observable(component: AnyComponent, name: str, known: Mapping[str, Any]) -> str:
-    """That the component does not have it, and what it has."""
+    """Says that the component lacks a name, and lists the names that it has."""
     return f"{component.name} has no observable {shortened(repr(name))}: there are {', '.join(known)}"
 
 

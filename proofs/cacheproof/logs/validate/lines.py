@@ -1,4 +1,4 @@
-"""A line of a log: one call with what is known of it, or what could be seen when nothing was called, or the end.
+"""A line of a log: one call with the known facts, the observables between calls, or the end.
 
 A value that was not logged is `None`; so is an integer inside of an array.
 """
@@ -61,7 +61,7 @@ class _Operand:
 
 
 class Reader:
-    """Reads the lines of one log, strictly: whatever the bytes are, there is a line or an InputError."""
+    """Reads the lines of one log, strictly: any bytes give a line or an InputError."""
 
     def __init__(self, component: AnyComponent, config: Any, own: str | None = None) -> None:
         """`own` is the sort of names that the log gives by itself: any number is one."""
@@ -171,7 +171,7 @@ def pattern(value: Any, owner: str, *, several: bool | None) -> Pattern:
 
 
 def observations_said(message: Any) -> dict[str, Pattern]:
-    """What a log says of observables; None where it says that it does not know."""
+    """The observables that a log shows; None if it does not know them."""
     if message is None:
         return {}
     if not isinstance(message, dict):

@@ -23,7 +23,7 @@ NO_CALL = "no call that the line may be of is there in any state that was possib
 
 
 class Validator:
-    """The set of possible states, and what is known of the observables that are logged when they change."""
+    """The set of possible states, and the last known values of observables that are logged when they change."""
 
     def __init__(self, header: Header, cap: int) -> None:
         self.header = header
@@ -52,7 +52,7 @@ class Validator:
         return self._judged(line, self.possible, 1, text) if not self._fits(line, None, state) else None
 
     def take(self, line: Line, number: int, text: str) -> Impossible | Inconclusive | None:
-        """Take one line: None where it is possible, and the states after it are those of now.
+        """Take one line: None if it is possible, and then the states after it are the present ones.
 
         Raises InputError for a line that is about something that is not there.
         """
@@ -80,7 +80,7 @@ class Validator:
         return None
 
     def _with_unlogged(self, line: Line) -> Possible:
-        """The states that may be there when the line happens: after up to so many calls that have none."""
+        """The possible states before the line: after up to as many unlogged calls as the header allows."""
         if line.called and line.operation is None and len(self.possible) == 1:
             self._keep_digests()
         unlogged = self.header.unlogged
@@ -147,7 +147,7 @@ class Validator:
         return (state, None) if operation is None else self._variant.call(self._config, state, operation)
 
     def _fits(self, line: Line, outcome: Outcome | None, state: Any) -> bool:
-        """Whether this is what the line says; observables are looked at last, because they cost most."""
+        """Whether this step agrees with the line; observables are compared last, because they cost most."""
         if outcome is not None:
             if not agrees(line.values, outcome.values) or line.code not in (None, outcome.code):
                 return False

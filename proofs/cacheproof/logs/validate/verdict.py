@@ -1,4 +1,4 @@
-"""What validation says of a log, and what it shows where a line is impossible."""
+"""The result of validation, and its report of an impossible line."""
 
 from __future__ import annotations
 

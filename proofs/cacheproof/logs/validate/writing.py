@@ -16,7 +16,7 @@ from cachespec.kernel import Observation, Operation, Outcome
 
 
 class LogWriter:
-    """Lines of one log. What is left out (an outcome, observables) is not known to who reads it."""
+    """The lines of one log. A reader does not know outcomes and observables that are left out."""
 
     def __init__(self, stream: BinaryIO, header: Header) -> None:
         self._stream, self._promises, self.lines = stream, header.promises, 0

@@ -52,7 +52,7 @@ def _eras(record: Record, component: str) -> str:
 
 
 def neighbours(records: Sequence[Record]) -> str:
-    """A row for each release and the one before it, with what was found in each component."""
+    """A row for each release and the release before it, with the differences in each component."""
     pairs = [record for record in records if record.base]
     names = _names(one.component for record in pairs for one in record.beside)
     rows = [

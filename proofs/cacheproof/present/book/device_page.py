@@ -27,7 +27,7 @@ def device_part(words: Sequence[str]) -> str:
 
 
 def goal(figure: Figure) -> str:
-    """What is asked, and of which machine."""
+    """The commands, and the machine for each."""
     if figure.goal is None:
         return ""
     return f"{'at most' if figure.goal_is_most else 'at least'} {figure.goal:,g} on an {figure.goal_on}"

@@ -1,4 +1,4 @@
-"""What the page of the findings says of releases: where each was seen, and where not."""
+"""The releases part of the page of findings: releases that showed a finding, and releases that did not."""
 
 from __future__ import annotations
 

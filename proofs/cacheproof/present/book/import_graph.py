@@ -1,7 +1,7 @@
 """Which module of a package imports which, read from the source, and the circles among them.
 
-An import inside a function counts as one at the top of a module does, and so does one for type checkers only: a circle
-that is hidden in a function is a circle.
+An import inside a function counts like one at the top of a module, and so does an import for type checkers only: a
+hidden circle is a circle.
 """
 
 from __future__ import annotations

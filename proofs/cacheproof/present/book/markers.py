@@ -74,7 +74,7 @@ def _made(marker: Marker, parts: Mapping[str, Part], page: str) -> list[str]:
 
 
 def _after(lines: Sequence[str], place: int) -> int:
-    """Where the author's text goes on: after the end of the part, or here where it was never filled."""
+    """The position at which the author's text continues: after the end of the part, or here if it was never filled."""
     fence = ""
     for number in range(place, len(lines)):
         fence = _fence_after(fence, lines[number])

@@ -88,7 +88,7 @@ def picture(place: Place, violation: Violation) -> str:
 
 
 def trace_table(trace: Trace) -> str:
-    """One row for each step: what was done, how it ended, and what it changed."""
+    """One row for each step: the operation, its outcome, and its changes."""
     return markdown_table(("step", "operation", "outcome", "what it changed"), _rows(trace))
 
 

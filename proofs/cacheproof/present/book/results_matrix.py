@@ -12,7 +12,7 @@ from cacheproof.releases.results.running import reach_shown
 from cacheproof.releases.results.wording import reach_with_faults
 
 FEW = 3
-"""Rows of a component that are told one by one."""
+"""Rows of a component that are listed one by one."""
 
 
 def matrix(records: Sequence[Record]) -> str:

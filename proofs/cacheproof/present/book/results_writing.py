@@ -1,4 +1,4 @@
-"""The book of results as files: the pages of all records, and what is not current."""
+"""The book of results as files: the pages of all records, and the pages that are not current."""
 
 from __future__ import annotations
 

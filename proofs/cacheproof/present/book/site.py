@@ -1,4 +1,4 @@
-"""The book as a site: what mkdocs is told beyond `mkdocs.yml`. It loads this file by its path, as a hook.
+"""The book as a site: settings of mkdocs beyond `mkdocs.yml`. mkdocs loads this file by its path, as a hook.
 
 The site works without a network. Diagrams are drawn here as SVG, where the pages have Mermaid for readers that draw it
 themselves. Links to files outside the book become names of files, and public numbers (`#31404`) become links. Each

@@ -106,7 +106,7 @@ def rules_part(words: Sequence[str]) -> str:
 
 
 def scopes_part(words: Sequence[str]) -> str:
-    """`lru`: what is explored, how large it is for the normative variant, and how far."""
+    """`lru`: the scopes, their sizes for the normative variant, and their depths."""
     component, others = _component(words)
     _no_more(others)
     return markdown_table(("scope", "contents", "normative states", "set"), _scopes(component))

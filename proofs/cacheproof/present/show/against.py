@@ -53,7 +53,7 @@ def calls_of(parted: Parted) -> list[str]:
 
 
 def notes(changed: Mapping[str, Sequence[str]] | None, left_out: Sequence[str]) -> list[str]:
-    """What is said under the table: the changed files, each with the components that read it, and what is left out.
+    """The notes under the table: the changed files, each with the components that read it, and the files left out.
 
     `changed` is None if the sides are no releases.
     """

@@ -1,4 +1,4 @@
-"""What is known of a target from what it shows: which properties it breaks, and which variants answer as it does."""
+"""Facts about a target from its observables: the properties that it breaks, and the variants that answer alike."""
 
 from __future__ import annotations
 

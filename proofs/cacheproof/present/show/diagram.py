@@ -1,4 +1,4 @@
-"""A sequence diagram as data: lanes, and what happens on them from top to bottom. Renderers draw it."""
+"""A sequence diagram as data: lanes, and the events on them from top to bottom. Renderers draw it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a state says of each individual: of block 2 that it is free, the next but one, and carries content 1."""
+"""Facts about each individual in a state: block 2 is free, the next but one, and carries content 1."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ from cacheproof.releases.results.record import Violation as Recorded
 from cachespec.kernel import NORMATIVE
 
 Named = tuple[str, Finding]
-"""The name of the run, and what it found."""
+"""The name of the run, and its finding."""
 
 
 def find(word: str, only: str | None = None) -> tuple[Named, list[Named]]:

@@ -1,4 +1,4 @@
-"""A finding as a pytest file that stands alone: it fails as long as what was found is there."""
+"""A finding as a pytest file that stands alone: it fails as long as the finding is present."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a failure says, in parts that every format shows: the rule, two columns, the settings, and what to do next."""
+"""The parts of a failure, which every format shows: the rule, two columns, the settings, and the next steps."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One thing that both sides show, and what each shows."""
+    """An observable of both sides, and the value on each."""
 
     name: str
     specification: str
@@ -82,7 +82,7 @@ class Reading:
 
     @property
     def rows(self) -> tuple[Row, ...]:
-        """What differs, the outcome first; nothing for what is no difference."""
+        """The differences, the outcome first; None for equal parts."""
         if not isinstance(self.finding, Difference):
             return ()
         expected, actual = self.finding.expected, self.finding.actual

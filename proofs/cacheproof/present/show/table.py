@@ -1,4 +1,4 @@
-"""A finding as text: its steps, the two columns, the rule that differs, and what to do next."""
+"""A finding as text: its steps, the two columns, the violated rule, and the next steps."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def to_table(finding: Finding) -> Any:
 
 
 def _steps(reading: Reading) -> Table:
-    """The calls, and what the specification answers and shows."""
+    """The calls, and the specification's answers and observables."""
     trace, model = reading.trace, reading.columns[0]
     table = Table(title=Text(title(reading.finding)), title_justify="left", show_edge=False, pad_edge=False)
     outcome = "outcome" if not isinstance(reading.finding, Difference) else f"{model}: outcome"
@@ -49,7 +49,7 @@ def _steps(reading: Reading) -> Table:
 
 
 def _columns(reading: Reading) -> Iterator[Any]:
-    """What differs, the specification beside the implementation."""
+    """The differences, the specification beside the implementation."""
     if reading.rows:
         table = Table(show_edge=False, pad_edge=False)
         for heading in ("", *reading.columns):
@@ -62,7 +62,7 @@ def _columns(reading: Reading) -> Iterator[Any]:
 
 
 def _lines(reading: Reading) -> Iterator[tuple[str, str]]:
-    """What is wrong, in which settings, and what to look at next: texts with their styles."""
+    """The error, its settings, and the next steps: texts with their styles."""
     trace = reading.trace
     if not reading.rows:
         yield from ((line, "bold red") for line in remarks(reading.finding))

@@ -1,4 +1,4 @@
-"""POPE: yes/no questions on images. A benchmark: what is real in it is which image is asked about, and when.
+"""POPE: yes/no questions on images. A benchmark: only the images and their order are real.
 
 One JSON object a line, with `split`, `question_id` and `image`; a file is one set. An image is a content of one slot.
 """

@@ -81,7 +81,7 @@ class Flow(Body):
         return bool(passing)
 
     def meaning(self, names: Names, name: str) -> Val | None:
-        """What a name means there: a variable, or a parameter."""
+        """The meaning of a name at this point: a variable, or a parameter."""
         return names.get(name) or self.outer.find(name)
 
     def stored(self, lines: list[str], name: str, value: Val) -> Val:

@@ -1,4 +1,4 @@
-"""One function for arguments of certain types: its names, its statements, and what it gives back."""
+"""One function for arguments of certain types: its names, its statements, and its result."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ class Loops(Statements):
         return self.scope.find(name) is None and name not in self.source.globals
 
     def loop_generator(self, node: ast.GeneratorExp, body: Each) -> None:
-        """What a generator gives, one by one."""
+        """The values of a generator, one by one."""
         before = self.scope
         self.clauses(node.generators, lambda: self.inside(before, self.expression(node.elt), body))
 

@@ -13,7 +13,7 @@ from cacheproof.search.native.text import function_text
 
 
 class Shown(msgspec.Struct, frozen=True):
-    """One function: where it stands, its source, and what became of it."""
+    """One function: its position, its source, and the result of its translation."""
 
     place: str
     python: str

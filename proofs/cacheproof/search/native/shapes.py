@@ -1,4 +1,4 @@
-"""What the explorer needs of a state beside the transitions: encodings, and its canonical form.
+"""Functions of a state that the explorer needs beside the transitions: encodings, and the canonical form.
 
 The functions follow the declared shape of the state, as `search.canonical`, `search.ranks` and `search.signature` do.
 """

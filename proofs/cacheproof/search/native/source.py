@@ -19,7 +19,7 @@ _NO_POSITION = frozenset({"RESUME", "COPY_FREE_VARS", "MAKE_CELL", "RETURN_GENER
 
 @dataclass(frozen=True)
 class Source:
-    """The syntax of a function, and what its free names mean."""
+    """The syntax of a function, and the meaning of its free names."""
 
     node: Syntax
     filename: str

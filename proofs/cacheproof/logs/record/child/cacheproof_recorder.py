@@ -150,7 +150,7 @@ def nothing(_manager: Any, _given: Mapping[str, Any]) -> None:
 
 
 def release() -> str:
-    """The version of the engine; unknown where only parts of it are there."""
+    """The version of the engine; unknown if only parts of the engine are installed."""
     try:
         return str(importlib.import_module("vllm.version").__version__)
     except Exception:  # noqa: BLE001  # it is not there
@@ -240,7 +240,7 @@ class Blocks:
         return event
 
     def shown(self, manager: Any) -> Event:
-        """All blocks: the free queue, references, and what can be found."""
+        """All blocks: the free queue, references, and findable blocks."""
         pool = manager.block_pool
         return {
             "free": [block.block_id for block in pool.free_block_queue.get_all_free_blocks()],
