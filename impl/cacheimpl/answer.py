@@ -17,7 +17,7 @@ class Code(IntEnum):
     DONE = 0
     """The operation took effect."""
     HIT = 1
-    """What was asked for was there."""
+    """The requested entry, block or request was present."""
     MISS = 2
     """What was asked for was not there; a normal answer."""
     REFUSED = 3

@@ -1,8 +1,8 @@
 """Numbers as tensors: faster than numbers of Python's wherever a tensor is compared or combined with one.
 
-Each is made once and stays where it is for good: what it is used for may be recorded as a graph. It is made on the
-host: so to need a new one while a graph is recorded is an error, and not a number that is not there yet. Nobody may
-write into one.
+Each is made once and stays at its address for good, because a recorded graph may use it. It is made on the host, so a
+new constant during the recording of a graph is an error, and not a number that is missing later. No caller may write
+into one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Blocks of many requests at once: what is asked for, and what the search for them has found."""
+"""Blocks of many requests at once: the requested blocks, and the state of the search for them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hashes of blocks and prefixes: what decides where a content is looked for, and never whether it is the one."""
+"""Hashes of blocks and prefixes: they decide where the search for a content begins, not whether contents are equal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Giving rows back: all but what is held, and what comes before that, are free again, and the others get slots anew.
+"""Giving rows back: all rows are free again except held ones and their ancestors, which get new slots.
 
 Rows keep their numbers. A row may be given back only with everything that comes after it, because the identity of a
 content names the row of its parent; so a holder of a content holds all that come before it.

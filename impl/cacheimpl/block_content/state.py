@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 NONE = -1
-"""No content: the parent of a first block, and what is asked of a place that has no full block."""
+"""No content: the parent of a first block, and the answer at a position without a full block."""
 
 ABOVE = 32
-"""The low bits of a slot are those of a hash; above them is who has the slot."""
+"""The low bits of a slot are bits of a hash; the bits above them name the owner of the slot."""
 
 LOW = (1 << ABOVE) - 1
 

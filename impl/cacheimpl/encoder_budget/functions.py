@@ -97,7 +97,7 @@ def encoder_budget(
     *,
     as_released: bool = False,
 ) -> EncoderBudget:
-    """Both budgets with what follows from them: which items are admitted, and what the encoder is profiled with."""
+    """Both budgets and their consequences: the admitted items, and the items with which the encoder is profiled."""
     settings = settings_of(scheduler_config, alignment)
     largest_of(embeds)
     if not embeds:

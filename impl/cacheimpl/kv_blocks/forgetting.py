@@ -24,8 +24,8 @@ def evict_blocks(config: Config, pool: Pool, blocks: Tensor) -> tuple[Pool, Tens
     first = torch.full_like(pool.carried, turns).scatter_reduce(0, blocks, when, "amin")
     behind = torch.where(there, content, none)
     by_content = blocks.new_full((none + 1,), turns).scatter_reduce(0, behind, when, "amin")
-    # A content names all before it. So where the first turn that would take a block with it comes too late itself,
-    # that is because of a turn before, and what stands behind that one's content includes the block.
+    # A content includes all contents before it. So if the first turn that would take a block with it comes too late
+    # itself, the cause is an earlier turn, and the content behind that turn includes the block.
     its = torch.arange(pool.tables.shape[1], device=blocks.device) < pool.blocks[:, None]
     asked = by_content.index_select(0, config.contents.flatten()).reshape(config.contents.shape)
     before = torch.nn.functional.pad(torch.where(its, asked, turns).cummin(1).values[:, :-1], (1, 0), value=turns)

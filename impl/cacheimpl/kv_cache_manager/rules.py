@@ -52,7 +52,7 @@ class Rules(NamedTuple):
     window_in_flight: bool = False
     """Blocks go back that are behind the windows of scheduled tokens; otherwise of executed ones only (C-KV-22)."""
     aligned: bool = False
-    """Registered is only what a hit can end with and, of a window, what a hit can need."""
+    """Registers only the blocks with which a hit can end and, in a window, the blocks that a hit can need."""
 
 
 NORMATIVE = Rules()

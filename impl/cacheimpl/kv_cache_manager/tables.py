@@ -1,7 +1,7 @@
 """The tables of requests: how far each has come, and what its calls do to the pool.
 
-The rules are those of the specification's KV blocks, KV-1 to KV-13. Whatever a method answers but success, and whatever
-it raises, nothing was changed.
+The rules are KV-1 to KV-13 of the specification's KV blocks. A method that raises, or does not answer success, has
+changed nothing.
 """
 
 from __future__ import annotations

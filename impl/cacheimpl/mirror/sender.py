@@ -30,8 +30,8 @@ from cacheimpl.mirror.messages import (
 from cacheimpl.mirror.order import RecencyOrder
 
 PayloadOf = Callable[[int], Any]
-"""The payload of an item of a request, by its place. It is asked whenever the item goes out: at first for what P1
-lacks, and again for what a fault makes necessary, until P1 has confirmed the request."""
+"""The payload of an item of a request, by the item's position. It is read whenever the item is sent: first if P1 lacks
+it, and again if a fault makes that necessary, until P1 has confirmed the request."""
 
 
 class Unconfirmed(NamedTuple):

@@ -1,7 +1,7 @@
 """What a process records of itself: one JSON object a line, in the order in which things happened to it.
 
-A line is written before what it tells of can be seen by anybody else, and with one system call: whoever is killed has
-recorded all that the others may have seen. No clock is in it: what came first between two processes follows from the
+A line is written before any other process can see the event, and with one system call: a killed process has recorded
+everything that the others may have seen. The log has no clock: the order between two processes follows from the
 messages.
 """
 
