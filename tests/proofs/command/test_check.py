@@ -199,9 +199,16 @@ def _to_all(process: subprocess.Popen[str], number: signal.Signals) -> None:
     os.killpg(process.pid, number)
 
 
-@pytest.mark.parametrize("send", [_to_one, _to_all], ids=["process", "group"])
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=str)
-@pytest.mark.parametrize("jobs", ["1", "2"])
+PAIRS = (
+    ("1", signal.SIGINT, _to_one),
+    ("1", signal.SIGTERM, _to_all),
+    ("2", signal.SIGINT, _to_all),
+    ("2", signal.SIGTERM, _to_one),
+)
+"""The number of processes, the signal, and who gets it: each pair of values once."""
+
+
+@pytest.mark.parametrize(("jobs", "number", "send"), PAIRS)
 def test_interrupted_it_says_what_is_known(
     counter: Counter,
     jobs: str,

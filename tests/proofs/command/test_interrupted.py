@@ -19,11 +19,18 @@ LONG = {
     "mutants": ("lru", "--jobs", "2"),
     "replay": ("--shipped",),
 }
+COMMAND = """
+from cacheproof.command import main
+from cacheproof.foundation import console
+console.SECONDS_BETWEEN_LINES = 0.2
+main()
+"""
+"""The command line, with progress from the beginning: otherwise each verb works for five seconds first."""
 
 
 @pytest.mark.parametrize("verb", LONG)
 def test_sigterm_prints_what_is_known(verb: str, tmp_path: Path) -> None:
-    call = [sys.executable, "-m", "cacheproof", verb, *LONG[verb], "--json"]
+    call = [sys.executable, "-c", COMMAND, verb, *LONG[verb], "--json"]
     environment = {**os.environ, "CACHEPROOF_HOME": str(tmp_path)}
     with subprocess.Popen(call, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment) as process:
         assert process.stderr is not None
