@@ -91,8 +91,9 @@ def soonest() -> list[Planted]:
 
 @pytest.fixture
 def few_settings(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Explorations of the scopes with one setting at a time: with two, the scheduler's takes minutes."""
-    monkeypatch.setattr("cacheproof.releases.planted.trial.explored_of", partial(explored_of, at_once=1))
+    """Explorations of the scopes without a setting, and not compiled: with two, the scheduler's takes minutes."""
+    monkeypatch.setattr("cacheproof.releases.planted.trial.explored_of", partial(explored_of, at_once=0))
+    monkeypatch.setattr("cacheproof.releases.exploring.can_exhaust", lambda component, variant: False)
 
 
 @pytest.mark.usefixtures("few_settings")
