@@ -335,11 +335,11 @@ MUTANTS: dict[str, tuple[str, str, str]] = {
 def caught() -> str:
     """How it ends: nothing, or the error."""
     try:
+        for test in DIRECTED:
+            test()
         for seed in range(8):
             played(crowded(6, seed, room=0.3 + 0.1 * (seed % 3)), seed, 30)
             copied(seed, 60)
-        for test in DIRECTED:
-            test()
     except (AssertionError, RuntimeError, IndexError, RoundTripError) as error:
         return type(error).__name__
     return "nothing"

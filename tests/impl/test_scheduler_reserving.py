@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import pytest
@@ -147,7 +147,7 @@ def compared(one: Case) -> Counter[str]:
     return Counter({what: int(often) for what, often in seen.items()})
 
 
-def all_compared(seeds: range) -> Counter[str]:
+def all_compared(seeds: Iterable[int]) -> Counter[str]:
     seen: Counter[str] = Counter()
     for seed in seeds:
         seen.update(compared(case(seed)))
@@ -155,7 +155,7 @@ def all_compared(seeds: range) -> Counter[str]:
 
 
 def test_at_once_is_as_in_turn() -> None:
-    seen = all_compared(range(250))
+    seen = all_compared(range(160))
     assert min(seen[what] for what in ("evicted for several", "found idle beside an eviction", "refused")) > 5
     assert seen["taken alone, though nothing is refused"] < seen["requests settled"] / 20
 
@@ -218,8 +218,12 @@ MUTANTS: dict[str, tuple[str, str, str]] = {
 }
 
 
+RARE = (148, 78, 60, 57)
+"""Cases that show what few others do: they come first, and the rest if none of them shows the bug."""
+
+
 @pytest.mark.parametrize("mutant", MUTANTS)
 def test_each_bug_is_caught(plant: Plant, mutant: str) -> None:
     plant(*MUTANTS[mutant])
     with pytest.raises((AssertionError, IndexError)):
-        all_compared(range(250))
+        all_compared([*RARE, *range(250)])

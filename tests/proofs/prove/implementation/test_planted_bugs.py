@@ -204,7 +204,20 @@ def identified(bug: Bug) -> str:
     return f"{bug.function.__name__}: {bug.wrong}"
 
 
-@pytest.mark.parametrize("bug", BUGS, ids=identified)
+TAKE_LONG = {
+    "allocate_groups: ask.up_to[1] <= $free",
+    "are_cached: $real",
+    "where_within: is_within(hits)",
+    "walk: ranks.long()",
+}
+"""Four to nine seconds each. Other bugs of the same operations are refuted in the tests of a change."""
+
+
+@pytest.mark.parametrize(
+    "bug",
+    [pytest.param(bug, marks=[pytest.mark.nightly] if identified(bug) in TAKE_LONG else []) for bug in BUGS],
+    ids=identified,
+)
 def test_a_bug_is_refuted_by_a_counterexample_that_was_run(bug: Bug) -> None:
     claim, _, place = bug.refuted.partition("/")
     with planted(Change(bug.function, bug.right, bug.wrong)):
@@ -215,3 +228,7 @@ def test_a_bug_is_refuted_by_a_counterexample_that_was_run(bug: Bug) -> None:
     (specified,) = (line.partition(": ")[2] for line in lines if line.startswith("specification: "))
     (computed,) = (line.partition(": ")[2] for line in lines if line.startswith("tensors: "))
     assert claim != "equal" or specified != computed or any("chose otherwise" in line for line in lines)
+
+
+def test_those_that_take_long_are_among_them() -> None:
+    assert {identified(bug) for bug in BUGS} > TAKE_LONG
