@@ -24,6 +24,7 @@ from cachespec.layer_groups import (
     FreeRequest,
     GetComputedBlocks,
     NewStep,
+    configuration,
     prefixes,
     tables,
     transitions,
@@ -38,6 +39,7 @@ PARTIAL = Config(6, (FULL, STATE), ((0, 1), (0,)), (5, 3), hash_size=2, steps=(1
 ENCODER = Config(7, (FULL, CROSS), ((0, 1), (0, 1)), (2, 2), spans=(0, 2), steps=(1,), resets=1)
 SIZES = Config(8, (FULL, WINDOW), ((0, 1, 2, 3), (0, 1, 2, 4)), (4, 4), spans=(0, 2), sizes=(2, 1), steps=(2, 4))
 LOADED = Config(7, (FULL, WINDOW), ((0, 1), (0, 2)), (5, 4), spans=(0, 3), hash_size=2, steps=(4,), external=1)
+DRAFTING = Config(9, (FULL, WINDOW), ((0, 1), (0, 1)), (5, 5), (0, 2), hash_size=2, steps=(2, 4), drafting=(1, 1))
 ANY_CALL = Config(6, (WINDOW, STATE), ((0, 1), (0,)), (2, 1), (2, 0), steps=(1,), many=1, external=1, disciplined=0)
 
 
@@ -121,12 +123,14 @@ BUGS = (
         ),
     ),
     Planted("LG-12", WINDOWS, Change(prefixes.cached_tokens, "prompt_of(*$rest) - 1", "prompt_of(*$rest) - 2")),
+    Planted("LG-12/drafts", DRAFTING, Change(configuration.proofs_of, "1 if $drafting else 0", "0")),
+    Planted("LG-12/once", DRAFTING, Change(configuration.proofs_of, "1 if $drafting else 0", "2 if $drafting else 0")),
     Planted("LG-12/needed", WINDOWS, Change(prefixes.hit_blocks, "$position >= $first", "$position > $first")),
     Planted("LG-14", CHUNKS, Change(transitions.reset_prefix_cache, "forget(*$rest)", "pool")),
 )
 
 
-SCOPES = (WINDOWS, TIGHT, CHUNKS, STATES, PARTIAL, ENCODER, SIZES, LOADED, ANY_CALL)
+SCOPES = (WINDOWS, TIGHT, CHUNKS, STATES, PARTIAL, ENCODER, SIZES, LOADED, DRAFTING, ANY_CALL)
 
 
 @pytest.mark.parametrize("where", SCOPES, ids=lambda where: f"{where.kinds}-{where.blocks}")

@@ -61,6 +61,10 @@ class Config(NamedTuple):
     """1: the prefix cache may be reset."""
     disciplined: int = 1
     """1: callers keep the order of the engine's scheduler (see `environment`). 0: they also make other calls."""
+    drafting: tuple[int, ...] = ()
+    """For each group, 1 if it has layers of a draft model, so that a hit drops its last block. Empty: all 0.
+
+    Releases flag state-space groups, too, if nothing says which groups have such layers; a state is never dropped."""
     many: int = 0
     """1 if the groups are of more than two sorts, or of two without full attention, or interleave.
 
@@ -75,6 +79,16 @@ def size_of(config: Config, group: Group) -> int:
 def span_of(config: Config, group: Group) -> int:
     """The window, the chunk or the encoder tokens of this group."""
     return config.spans[group] if config.spans else 0
+
+
+def is_drafting(config: Config, group: Group) -> bool:
+    """The group has layers of a draft model: the KV of a token there depends on the token behind it."""
+    return config.drafting[group] == 1 if config.drafting else False
+
+
+def proofs_of(config: Config, group: Group) -> int:
+    """How many blocks behind a hit the group must have: they tell that the token behind the hit is the same one."""
+    return 1 if is_drafting(config, group) and config.kinds[group] != STATE else 0
 
 
 def prompt_of(config: Config, request: Request) -> int:
@@ -107,7 +121,13 @@ def key_of(config: Config, request: Request, group: Group, position: Position) -
 
 def invalid(config: Config) -> str | None:
     """What is wrong with the configuration, or None."""
-    return _invalid_groups(config) or _invalid_spans(config) or _invalid_requests(config) or _invalid_rest(config)
+    return (
+        _invalid_groups(config)
+        or _invalid_spans(config)
+        or _invalid_drafting(config)
+        or _invalid_requests(config)
+        or _invalid_rest(config)
+    )
 
 
 def _invalid_groups(config: Config) -> str | None:
@@ -141,6 +161,19 @@ def _invalid_spans(config: Config) -> str | None:
             return f"group {group} needs encoder tokens"
         if kind == STATE and size != config.hash_size:
             return f"a block of group {group} must be a hash block: hits within a state's block are not modelled"
+    return None
+
+
+def _invalid_drafting(config: Config) -> str | None:
+    if len(config.drafting) not in (0, len(config.kinds)) or any(flag not in (0, 1) for flag in config.drafting):
+        return "drafting must be empty or have 0 or 1 for each group"
+    if any(config.drafting) and (CHUNK in config.kinds or CROSS in config.kinds):
+        return "draft layers are not modelled beside chunked local attention or cross attention"
+    for group, kind in enumerate(config.kinds):
+        if kind == FULL and is_drafting(config, group) and size_of(config, group) != config.hash_size:
+            return f"a block of group {group} must be a hash block, because it has draft layers of full attention"
+    if config.drafting and len(set(zip(sorts_of(config), config.drafting, strict=True))) > len(set(sorts_of(config))):
+        return "groups of one sort must have draft layers all or none"
     return None
 
 

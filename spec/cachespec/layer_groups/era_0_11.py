@@ -17,35 +17,20 @@ from cachespec.layer_groups.configuration import (
     blocks_for,
     span_of,
 )
+from cachespec.layer_groups.era_drafts import Hits, LookUp, found_for, found_in_0_11
 from cachespec.layer_groups.era_rules import (
-    Hits,
     allocated,
     begun,
     drop_at_the_end,
     evictable,
     failed,
-    hits_of_all,
     registered_to,
     written_before,
 )
-from cachespec.layer_groups.operations import AllocateSlots, GetComputedBlocks
-from cachespec.layer_groups.prefixes import cached_tokens, first_needed, slots_of
+from cachespec.layer_groups.operations import AllocateSlots
+from cachespec.layer_groups.prefixes import first_needed, slots_of
 from cachespec.layer_groups.state import Pool, Progress, Result, scheduled
 from cachespec.layer_groups.tables import append, lengthen, passed, row_of, touch
-from cachespec.layer_groups.transitions import found_blocks
-
-
-def found_here(config: Config, pool: Pool, op: GetComputedBlocks | AllocateSlots) -> int:
-    """States are never found, so with a state-space group nothing is."""
-    if STATE in config.kinds or pool.progress.has(op.request):
-        return 0
-    return cached_tokens(config, pool, op.request)
-
-
-def get_computed_blocks(config: Config, pool: Pool, op: GetComputedBlocks) -> Result:
-    """As the normative manager, but for states."""
-    found = 0 if STATE in config.kinds else cached_tokens(config, pool, op.request)
-    return pool, found_blocks(config, pool, op.request, found)
 
 
 def gone_before(config: Config, pool: Pool, request: Request, group: Group, tokens: int) -> Position:
@@ -111,6 +96,8 @@ class Named(Protocol):
 class Rules(NamedTuple):
     """What a mended manager does otherwise."""
 
+    look_up: LookUp
+    """What a new request finds."""
     settled: Callable[[Progress], int]
     """The tokens behind whose window blocks are given back."""
     named: Named
@@ -127,10 +114,9 @@ def allocating(rules: Rules) -> Transition[Config, Pool, AllocateSlots]:
 
     def allocate_slots(config: Config, pool: Pool, op: AllocateSlots) -> Result:
         """The hits of all groups first, then each group's new blocks; what is loaded counts as what is computed."""
-        found = found_here(config, pool, op)
+        found, hits = found_for(config, pool, op, rules.look_up)
         progress = begun(pool, op, found)
         end = scheduled(progress) + op.tokens
-        hits = hits_of_all(config, pool, op.request, found)
         pool = give_back(config, pool, op.request, rules.settled(progress))
         if estimate_all(config, pool, op.request, hits, end, rules) > pool.free.length:
             return pool, REFUSED
@@ -142,4 +128,4 @@ def allocating(rules: Rules) -> Transition[Config, Pool, AllocateSlots]:
     return allocate_slots
 
 
-IN_0_11 = Rules(scheduled, named_at_first)
+IN_0_11 = Rules(found_in_0_11, scheduled, named_at_first)

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from cachespec.kernel import REFUSED, Transition
 from cachespec.layer_groups.configuration import Config, Request
+from cachespec.layer_groups.era_drafts import Hits, LookUp, found_for, found_in_0_20, found_in_0_33
 from cachespec.layer_groups.era_rules import (
-    Hits,
     adopted,
     all_extended,
     allocated,
@@ -17,8 +17,6 @@ from cachespec.layer_groups.era_rules import (
     estimate_all,
     extended,
     failed,
-    found_for,
-    hits_of_all,
     is_of_this_step,
     registered_to,
     registered_to_alignment,
@@ -67,6 +65,8 @@ def hits_first(config: Config, pool: Pool, op: AllocateSlots, hits: Hits, start:
 class Rules(NamedTuple):
     """In what the later managers differ."""
 
+    look_up: LookUp
+    """What a new request finds."""
     behind: Callable[[Config, Pool, Request], Pool]
     """How a running request gives back what is behind its windows."""
     beginning: Callable[[Config, Pool, AllocateSlots, Hits, int], tuple[Pool, bool]]
@@ -83,10 +83,10 @@ def allocating(rules: Rules) -> Transition[Config, Pool, AllocateSlots]:
     """`allocate_slots` by these rules."""
 
     def allocate_slots(config: Config, pool: Pool, op: AllocateSlots) -> Result:
-        found = found_for(config, pool, op)
+        found, hits = found_for(config, pool, op, rules.look_up)
         progress = begun(pool, op, found)
         start, end = scheduled(progress), scheduled(progress) + op.tokens
-        hits, fresh = hits_of_all(config, pool, op.request, found), not pool.progress.has(op.request)
+        fresh = not pool.progress.has(op.request)
         pool = rules.behind(config, pool, op.request)
         if rules.waits(config, pool, op.request, hits):
             return pool, REFUSED
@@ -102,7 +102,7 @@ def allocating(rules: Rules) -> Transition[Config, Pool, AllocateSlots]:
     return allocate_slots
 
 
-IN_0_20 = Rules(give_back_early, group_by_group, estimate_all, is_of_this_step, registered_to)
-IN_0_33 = Rules(give_back_processed, hits_first, estimate_all, is_of_this_step, registered_to_alignment)
+IN_0_20 = Rules(found_in_0_20, give_back_early, group_by_group, estimate_all, is_of_this_step, registered_to)
+IN_0_33 = Rules(found_in_0_33, give_back_processed, hits_first, estimate_all, is_of_this_step, registered_to_alignment)
 IN_THE_SAME_STEP = IN_0_20._replace(waits=lambda config, pool, request, hits: False)
 """C-KV-23: a state counts as computed as soon as it is registered."""

@@ -15,23 +15,18 @@ from cachespec.layer_groups.configuration import (
     alignment,
     blocks_for,
     caches,
+    is_drafting,
     key_of,
+    proofs_of,
     size_of,
     span_of,
 )
+from cachespec.layer_groups.era_drafts import Hits
 from cachespec.layer_groups.operations import AllocateSlots, Commit, FreeRequest, NewStep
-from cachespec.layer_groups.prefixes import cached_tokens, first_needed, hit_blocks, register, slots_of
+from cachespec.layer_groups.prefixes import first_needed, register, slots_of
 from cachespec.layer_groups.state import NO_PROGRESS, Pool, Progress, Result, scheduled
 from cachespec.layer_groups.tables import append, is_null_next, lengthen, passed, row_of, touch
 from cachespec.layer_groups.transitions import execute, execute_all, is_flying, release, scheduled_to
-
-Hits = tuple[tuple[Block, ...], ...]
-"""For each group, the blocks of a hit."""
-
-
-def hits_of_all(config: Config, pool: Pool, request: Request, found: int) -> Hits:
-    """What a look-up hands to the allocation."""
-    return tuple(hit_blocks(config, pool, request, group, found) for group in range(len(config.kinds)))
 
 
 def failed(pool: Pool, op: AllocateSlots, progress: Progress) -> Result:
@@ -171,19 +166,31 @@ def registered_to(config: Config, pool: Pool, request: Request, end: int) -> Poo
 
 
 def is_reachable(config: Config, group: Group, position: Position) -> bool:
-    """0.33.0: whether a hit can need this block of a window, as hits end at the alignment only."""
-    per_hit = alignment(config) // size_of(config, group)
-    need = blocks_for(config, group, span_of(config, group) - 1)
-    return config.kinds[group] != WINDOW or need >= per_hit or position % per_hit >= per_hit - need
+    """0.33.0: whether a hit can need this block of a window, as hits end at the alignment only.
+
+    With draft layers a hit needs one block more, which is behind its end.
+    """
+    per_hit, drop = alignment(config) // size_of(config, group), proofs_of(config, group)
+    need = blocks_for(config, group, span_of(config, group) - 1) + drop
+    if config.kinds[group] != WINDOW or need >= per_hit:
+        return True
+    return position >= drop and (position - drop) % per_hit >= per_hit - need
+
+
+def cacheable(config: Config, group: Group, end: int) -> int:
+    """0.33.0: the tokens that a hit can end with, and with draft layers one block more."""
+    aligned = end // alignment(config) * alignment(config)
+    if aligned == 0 or not is_drafting(config, group) or len(config.kinds) == 1:
+        return aligned
+    return min(end, aligned + size_of(config, group))
 
 
 def registered_to_alignment(config: Config, pool: Pool, request: Request, end: int) -> Pool:
     """0.33.0: only what hits can end with, and of windows only the blocks that hits can need."""
     if not caches(config):
         return pool
-    aligned = end // alignment(config) * alignment(config)
     for group in range(len(config.kinds)):
-        full, row = aligned // size_of(config, group), row_of(pool, request, group)
+        full, row = cacheable(config, group, end) // size_of(config, group), row_of(pool, request, group)
         for position in range(row.cached, full):
             if is_reachable(config, group, position):
                 pool = register_some(config, pool, request, group, position, position + 1)
@@ -203,11 +210,6 @@ def begun(pool: Pool, op: AllocateSlots, found: int) -> Progress:
 def start_of(pool: Pool, op: AllocateSlots, found: int) -> int:
     """Behind which token the new slots begin, steps in flight counted as if they were executed."""
     return scheduled(begun(pool, op, found))
-
-
-def found_for(config: Config, pool: Pool, op: AllocateSlots) -> int:
-    """A request without tables is looked up."""
-    return 0 if pool.progress.has(op.request) else cached_tokens(config, pool, op.request)
 
 
 def executed(config: Config, pool: Pool, op: Commit) -> Result:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from cachespec.kernel import NORMATIVE, Operation, Transitions, Variant, each_once
-from cachespec.layer_groups import era_0_11, era_later
+from cachespec.layer_groups import era_0_11, era_drafts, era_later
 from cachespec.layer_groups import era_rules as rules
 from cachespec.layer_groups.configuration import Config
 from cachespec.layer_groups.environment import calls
@@ -53,13 +53,14 @@ K1: PoolVariant = NORMATIVE_LAYER_GROUPS.era(
     tag="K1",
     title="kv-2025-10",
     transitions={
-        GetComputedBlocks: era_0_11.get_computed_blocks,
+        GetComputedBlocks: era_drafts.answering(era_drafts.found_in_0_11),
         AllocateSlots: era_0_11.allocating(era_0_11.IN_0_11),
         Commit: rules.executed,
         FreeRequest: rules.free_backwards,
     },
     differences={
-        GetComputedBlocks: "finds no states",
+        GetComputedBlocks: "finds no states; with draft layers each sort of groups drops a block (C-KV-25), and "
+        "a whole prompt loses one more (C-KV-27)",
         AllocateSlots: "gives back behind the scheduled tokens (C-KV-22); counts cross-attention blocks as blocks too "
         f"many (C-KV-24); {REGISTERED_EARLY}",
         Commit: EXECUTES,
@@ -80,12 +81,15 @@ K1B: PoolVariant = NORMATIVE_LAYER_GROUPS.era(
     tag="K1b",
     title="kv-2026-05",
     transitions={
+        GetComputedBlocks: era_drafts.answering(era_drafts.found_in_0_20),
         AllocateSlots: era_later.allocating(era_later.IN_0_20),
         NewStep: rules.new_step,
         Commit: rules.executed,
         FreeRequest: rules.free_backwards,
     },
     differences={
+        GetComputedBlocks: "with draft layers finds a state behind the prefix of the other groups (C-KV-26); a "
+        "whole prompt loses one block more (C-KV-27)",
         AllocateSlots: "takes blocks for one group before touching the hits of the next (C-KV-12); gives back behind "
         f"the scheduled tokens (C-KV-22); estimates one block for a state that is loaded (C-KV-14); {REGISTERED_EARLY}",
         NewStep: "empties the set of states that were registered in the step before",
@@ -99,11 +103,14 @@ K2: PoolVariant = NORMATIVE_LAYER_GROUPS.era(
     tag="K2",
     title="kv-2026-11",
     transitions={
+        GetComputedBlocks: era_drafts.answering(era_drafts.found_in_0_33),
         AllocateSlots: era_later.allocating(era_later.IN_0_33),
         NewStep: rules.new_step,
         Commit: rules.executed,
     },
     differences={
+        GetComputedBlocks: "with draft layers a whole prompt loses one block more in one group (C-KV-27); no block is "
+        "dropped again after a state has shortened the prefix",
         AllocateSlots: f"estimates one block for a state that is loaded (C-KV-14); {REGISTERED_EARLY}, and of windows "
         "only the blocks that a hit can need",
         NewStep: K1B.differences[NewStep],

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from cachespec.layer_groups.configuration import (
     CHUNK,
     CROSS,
+    FULL,
     NOTHING,
     STATE,
     WINDOW,
@@ -73,13 +74,25 @@ def holds(config: Config, group: int, start: int, end: int) -> set[int]:
 
 
 def is_findable(config: Config, view: View, request: int, tokens: int) -> bool:
-    """Every group has what the token behind this prefix reads."""
+    """Every group has what the token behind this prefix reads, and its draft layers have the block of that token."""
     known = dict(view.prefix_map)
     return all(
         key_at(config, request, group, position) in known
         for group in range(len(config.kinds))
         for position in reads(config, group, tokens)
-    )
+    ) and is_proved(config, view, request, tokens)
+
+
+def is_proved(config: Config, view: View, request: int, tokens: int) -> bool:
+    """In each group with draft layers the block of the token behind this prefix is full of the prompt, and findable."""
+    known = dict(view.prefix_map)
+    for group, (kind, flag) in enumerate(zip(config.kinds, config.drafting, strict=False)):
+        size = size_of(config, group)
+        if flag == 1 and kind in (FULL, WINDOW):
+            whole = tokens + size <= prompt_of(config, request)
+            if not whole or key_at(config, request, group, tokens // size) not in known:
+                return False
+    return True
 
 
 def longest_prefix(config: Config, view: View, request: int) -> int:

@@ -19,6 +19,7 @@ from cachespec.layer_groups.configuration import (
     caches,
     key_of,
     prompt_of,
+    proofs_of,
     size_of,
     span_of,
 )
@@ -66,8 +67,11 @@ def without(copies: tuple[Block, ...], block: Block) -> tuple[Block, ...]:
 
 
 def has_prefix(config: Config, pool: Pool, request: Request, group: Group, tokens: int) -> bool:
-    """LG-12: the group has all blocks that the token behind the prefix reads."""
-    for position in range(first_needed(config, group, tokens), tokens // size_of(config, group)):
+    """LG-12: the group has all blocks that the token behind the prefix reads, and with draft layers one more."""
+    last = tokens // size_of(config, group) + proofs_of(config, group)
+    if last * size_of(config, group) > prompt_of(config, request):
+        return False
+    for position in range(first_needed(config, group, tokens), last):
         if first_copy(pool, key_of(config, request, group, position)) < 0:
             return False
     return True

@@ -10,6 +10,7 @@ from cachespec.layer_groups.expected import (
     fills,
     groups,
     hits_of,
+    is_proved,
     key_at,
     longest_prefix,
     reads,
@@ -121,6 +122,27 @@ def prefix_is_the_longest(config: Config, before: View, op: Operation, outcome: 
     return (outcome.values[0] if outcome.values else 0) == expected and (outcome.code is Code.HIT) == (
         isinstance(op, GetComputedBlocks) and expected > 0
     )
+
+
+def drafts_are_proved(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    found = hit_of(before, op, outcome)
+    if not isinstance(op, GetComputedBlocks | AllocateSlots) or found == 0:
+        return True
+    return is_proved(config, before, op.request, found)
+
+
+def draft_layers_cost_a_block(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    """Without states, which the first releases do not find."""
+    if not any(config.drafting) or STATE in config.kinds:
+        return True
+    return prefix_is_the_longest(config, before, op, outcome, after)
+
+
+def hit_of(before: View, op: Operation, outcome: Outcome) -> int:
+    """The tokens of a look-up, or of the hit that a new request has adopted; 0 for other calls."""
+    if isinstance(op, GetComputedBlocks) and outcome.code is Code.HIT:
+        return outcome.values[0]
+    return outcome.values[0] if is_new(before, op) and is_done(op, outcome) else 0
 
 
 def found_is_needed(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
@@ -363,9 +385,21 @@ STEPS: tuple[Step[Config, View], ...] = (
     ),
     Step(
         "LG-12",
-        "a look-up returns the longest prefix of which every group has what its next token reads",
+        "a look-up returns the longest prefix of which every group has what the next token and draft layers need",
         prefix_is_the_longest,
         lambda c, b, op, o, a: isinstance(op, GetComputedBlocks) and o.code is Code.HIT and len(c.kinds) > 1,
+    ),
+    Step(
+        "LG-12/once",
+        "draft layers cost a hit one block at most: the longest prefix with one findable block behind it is found",
+        draft_layers_cost_a_block,
+        lambda c, b, op, o, a: any(c.drafting) and isinstance(op, GetComputedBlocks) and o.code is Code.HIT,
+    ),
+    Step(
+        "LG-12/drafts",
+        "behind a hit, each group with draft layers has one more findable block of the prompt",
+        drafts_are_proved,
+        lambda c, b, op, o, a: any(c.drafting) and is_new(b, op) and hit_of(b, op, o) > 0,
     ),
     Step(
         "LG-12/needed",

@@ -7,7 +7,7 @@ from itertools import zip_longest
 
 from cacheproof.lockstep.configurations.kv_blocks import Chains, chains_of
 from cachespec.layer_groups import CHUNK, CROSS, FULL, STATE, WINDOW, Config
-from cachespec.layer_groups.configuration import has_many
+from cachespec.layer_groups.configuration import has_many, sorts_of
 
 
 def draw(source: random.Random) -> Config:
@@ -29,7 +29,19 @@ def draw(source: random.Random) -> Config:
         ahead=source.randint(0, 1),
         resets=source.randint(0, 1),
     )
-    return config._replace(many=int(has_many(config)))
+    config = config._replace(many=int(has_many(config)))
+    return config._replace(drafting=flags(source, config))
+
+
+def flags(source: random.Random, config: Config) -> tuple[int, ...]:
+    """Which groups have draft layers: none, all, or those of some sorts. Only some kinds of groups go with them."""
+    if CHUNK in config.kinds or CROSS in config.kinds or source.random() < 0.5:
+        return ()
+    sorts = sorts_of(config)
+    if any(kind == FULL and size != config.hash_size for kind, _, size in sorts):
+        return tuple(int(kind == WINDOW) for kind, _, _ in sorts)
+    chosen = {sort for sort in dict.fromkeys(sorts) if source.random() < 0.5} or set(sorts)
+    return tuple(int(sort in chosen) for sort in sorts)
 
 
 def groups(source: random.Random) -> tuple[tuple[int, ...], tuple[int, ...], int]:

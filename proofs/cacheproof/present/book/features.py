@@ -134,7 +134,12 @@ FEATURES: tuple[Feature, ...] = (
     _step(DRAFTS, "rejected drafts", "drafts"),
     _step(DRAFTS, "drafts with steps ahead", "drafts", "ahead"),
     Feature(
-        DRAFTS, "last block of a hit dropped for draft models", interface="LaterKVCacheManager.__init__(use_eagle)"
+        DRAFTS,
+        "last block of a hit dropped for draft models",
+        "layer_groups",
+        (Condition("drafting"),),
+        ("get_computed_blocks",),
+        "LaterKVCacheManager.__init__(use_eagle)",
     ),
     _step(LOADS, "loads in the first step", "external"),
     _step(LOADS, "loads that take time", "loads_later", operations=("finish_load",)),

@@ -75,6 +75,7 @@ class LayerGroupsDriver:
             self._kv_cache_config(),
             max_model_len=max(1, *config["lengths"]),
             enable_caching=caches,
+            use_eagle=any(self._drafting),
             **{name: size for name, size in sizes.items() if name in parameters(manager)},
         )
         for number in range(len(config["lengths"])):
@@ -213,6 +214,11 @@ class LayerGroupsDriver:
         return tuple(self._config.get("sizes") or (self._hash_size for _ in kinds))
 
     @property
+    def _drafting(self) -> tuple[int, ...]:
+        """Whether each group has draft layers; releases take all for such if none is named."""
+        return tuple(self._config.get("drafting") or (0 for _ in self._config["kinds"]))
+
+    @property
     def _encoder_tokens(self) -> int:
         rows = zip(self._config["kinds"], self._spans, strict=True)
         return max((span for kind, span in rows if kind == CROSS), default=0)
@@ -225,9 +231,11 @@ class LayerGroupsDriver:
     def _kv_cache_config(self) -> Any:
         interface = importlib.import_module(INTERFACE)
         kinds = self._config["kinds"]
+        group = interface.KVCacheGroupSpec
+        named = "is_eagle_group" in parameters(group) and not all(self._drafting)
         groups = [
-            interface.KVCacheGroupSpec([f"layer {number}"], spec_of(interface, *row))
-            for number, row in enumerate(zip(kinds, self._sizes, self._spans, strict=True))
+            group([f"layer {number}"], spec_of(interface, *row), **({"is_eagle_group": bool(flag)} if named else {}))
+            for number, (flag, *row) in enumerate(zip(self._drafting, kinds, self._sizes, self._spans, strict=True))
         ]
         return interface.KVCacheConfig(num_blocks=self._config["blocks"], kv_cache_tensors=[], kv_cache_groups=groups)
 
