@@ -231,7 +231,7 @@ class CommonCalls:
         most = max(0, tokens - 1) if self.rules.leaves_a_token else tokens
         most = most if limit is None else min(most, limit)
         if len(self._groups) == 1 and self._tables.reach.kind is Kind.FULL:
-            hits = self._tables.found(request, most)
+            hits = self._tables.found(request, self._proof(self._tables, most))
             tokens = len(hits) * self._tables.block_size
             return [hits], tokens, tokens
         return self._found_in_all(request, most)
@@ -253,7 +253,7 @@ class CommonCalls:
 
     def _found_in_all(self, request: ComputedRequest, most: int) -> tuple[list[list[KVCacheBlock]], int, int]:
         """Full attention says how long a prefix can be; the others are asked for each length, the longest first."""
-        proofs = [most + (group.block_size if group.drops_last else 0) for group in self._groups]
+        proofs = [self._proof(group, most) for group in self._groups]
         for group, proof in zip(self._groups, proofs, strict=True):
             if most >= self._alignment and group.reach.kind is Kind.FULL:
                 most = min(most, len(group.found(request, proof)) * group.block_size)
@@ -270,6 +270,11 @@ class CommonCalls:
             if len(whole) == len(hits):
                 return whole, tokens, longest
         return [[] for _ in self._groups], 0, longest
+
+    def _proof(self, group: Tables, most: int) -> int:
+        """How far a hit of at most `most` tokens is looked up: a group with draft layers needs a block behind it."""
+        further = self.rules.whole_prompts or len(self._groups) > 1
+        return most + group.proofs * group.block_size if further else most
 
     def _links(self, group: Tables, request: ComputedRequest, tokens: int) -> list[Link]:
         """The contents of the request's full blocks: those that full attention has just looked up, if they do."""

@@ -13,7 +13,7 @@ from cacheimpl.kv_cache_manager.errors import (
     UnknownRequestError,
 )
 from cacheimpl.kv_cache_manager.pool import BlockPool
-from cacheimpl.kv_cache_manager.reach import FULL, NEVER, Reach
+from cacheimpl.kv_cache_manager.reach import FULL, NEVER, Kind, Reach
 from cacheimpl.kv_cache_manager.rules import Rules
 from cacheimpl.kv_cache_manager.sizes import blocks_for
 from cacheimpl.request import ComputedRequest
@@ -69,6 +69,8 @@ class Finding:
         """Blocks that a request has at once at most; None if it keeps all."""
         self.drops_last = drops_last
         """The last block of a prefix that is found is computed again, for a drafting head needs its hidden states."""
+        self.proofs = int(drops_last and reach.kind is not Kind.STATE)
+        """Blocks behind a hit that must be cached, too (LG-12/drafts). A state is not dropped."""
         self.caching = caching
         """False: no block is registered, and contents are not computed."""
         self.block_size = chains.block_size
@@ -154,7 +156,7 @@ class Finding:
         """The blocks of a prefix, with null blocks for those that are not read (LG-12). None if one is not cached."""
         hits, count = list[KVCacheBlock](), tokens // self.block_size
         first = self.reach.first_needed(tokens, self.block_size)
-        for position in range(first, count + int(self.drops_last)):
+        for position in range(first, count + self.proofs):
             block = self.pool.find(links[position]) if position < len(links) else None
             if block is None:
                 return None

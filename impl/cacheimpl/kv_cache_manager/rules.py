@@ -41,6 +41,9 @@ class Rules(NamedTuple):
     """Contents are compared before a block is used as a hit; otherwise hashes only (C-KV-10)."""
     leaves_a_token: bool = True
     """A hit never covers all tokens: one is left to compute (C-KV-4)."""
+    whole_prompts: bool = True
+    """The block that draft layers drop may be the last one of the prompt. Otherwise, in one group of layers, the hit
+    leaves a token beside it (C-KV-27)."""
     unhashed_first: bool = True
     """Unregistered blocks are freed to the front of the queue (C-KV-15)."""
     reversed_uncached: bool = True
@@ -61,6 +64,7 @@ KV_2025_02 = Rules(
     register=Register.SCHEDULED,
     verified=False,
     leaves_a_token=False,
+    whole_prompts=False,
     unhashed_first=False,
     reversed_uncached=False,
     whole_prefixes=False,

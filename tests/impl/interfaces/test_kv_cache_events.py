@@ -23,6 +23,7 @@ VERSIONS = ("0.11.0", "0.20.2", "0.33.0")
 
 DIFFERENCES = {
     "nothing_is_told_before_it_is_written": Difference(VERSIONS, "C-KV-6"),
+    "a_drafting_head_drops_the_last_block_of_a_whole_prompt_once": Difference(VERSIONS, "C-KV-27"),
     "what_a_block_depends_on_is_told_without_tags": Difference(("0.11.0",), "the fields are later ones"),
 }
 

@@ -13,7 +13,9 @@ from tests.impl.interfaces.lockstep import differs, findings
 from tests.planting import Change, planted
 
 from cacheimpl.kv_cache_manager import KVCacheBlocks, KVCacheManagerError, LaterKVCacheManager
+from cacheimpl.kv_cache_manager.common import CommonCalls
 from cacheimpl.kv_cache_manager.errors import StaleBlocksError
+from cacheimpl.kv_cache_manager.finding import Finding
 from cacheimpl.kv_cache_manager.reach import NEVER, Kind, Reach
 from cacheimpl.kv_cache_manager.tables import Tables
 from cacheproof.foundation.errors import InputError
@@ -141,6 +143,15 @@ BUGS: dict[str, tuple[str, Change]] = {
     "a chunk that begins too early": (
         "chunks",
         Change(Reach.first_needed, "tokens // self.span * self.span", "(tokens + 1) // self.span * self.span"),
+    ),
+    "a state is dropped for draft layers": (
+        "drafting-states",
+        Change(Finding.hits_of, "count + self.proofs", "count + int(self.drops_last)"),
+    ),
+    "draft layers drop no block": ("drafting", Change(Finding.hits_of, "count + self.proofs", "count")),
+    "the last block of a prompt is no proof": (
+        "drafting-alone",
+        Change(CommonCalls._proof, "self.rules.whole_prompts or $more", "$more"),  # noqa: SLF001  # a bug is planted
     ),
     "a window that keeps its blocks": ("window", Change(Tables.forget_before, "not block.is_null", "False")),
     "a request that goes on keeps a block too long": (

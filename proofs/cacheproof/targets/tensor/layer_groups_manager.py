@@ -30,7 +30,18 @@ from cachespec.kernel import (
     Outcome,
 )
 from cachespec.layer_groups import operations as calls
-from cachespec.layer_groups.configuration import CHUNK, CROSS, FULL, STATE, WINDOW, Config, prompt_of, size_of, span_of
+from cachespec.layer_groups.configuration import (
+    CHUNK,
+    CROSS,
+    FULL,
+    STATE,
+    WINDOW,
+    Config,
+    is_drafting,
+    prompt_of,
+    size_of,
+    span_of,
+)
 from cachespec.layer_groups.state import Progress, scheduled
 
 CLASSES = {
@@ -71,12 +82,16 @@ class GroupsTarget:
         }
 
     def reset(self, config: Config) -> None:
-        groups = [SimpleNamespace(kv_cache_spec=spec_of(config, number)) for number in range(len(config.kinds))]
+        groups = [
+            SimpleNamespace(kv_cache_spec=spec_of(config, number), is_eagle_group=is_drafting(config, number))
+            for number in range(len(config.kinds))
+        ]
         self._config, self._progress = config, {}
         self._manager = LaterKVCacheManager(
             SimpleNamespace(num_blocks=config.blocks, kv_cache_groups=groups),
             max_model_len=max(1, *config.lengths),
             hash_block_size=config.hash_size,
+            use_eagle=any(config.drafting),
             rules=self._rules,
         )
 

@@ -156,8 +156,13 @@ def case_a_drafting_head_has_the_last_block_computed_again(api: Any) -> None:
     manager = api.manager(11, 8192, use_eagle=True)
     finished(manager, api.request("0", [*COMMON, *[3] * 7]))
     assert [found(manager, api.request(name, [*COMMON, 4]))[1] for name in "12"] == [32, 32]
-    assert found(manager, api.request("3", COMMON))[1] == 16
-    assert found(manager, api.request("4", COMMON[:20]))[1] == 0
+    assert found(manager, api.request("3", COMMON[:20]))[1] == 0
+
+
+def case_a_drafting_head_drops_the_last_block_of_a_whole_prompt_once(api: Any) -> None:
+    manager = api.manager(11, 8192, use_eagle=True)
+    finished(manager, api.request("0", [*COMMON, *[3] * 7]))
+    assert found(manager, api.request("1", COMMON))[1] == 32
 
 
 def case_a_drafting_head_finds_nothing_where_nothing_is(api: Any) -> None:
