@@ -144,14 +144,13 @@ BUGS: dict[str, tuple[str, Change]] = {
         "chunks",
         Change(Reach.first_needed, "tokens // self.span * self.span", "(tokens + 1) // self.span * self.span"),
     ),
-    "a state is dropped for draft layers": (
-        "drafting-states",
-        Change(Finding.hits_of, "count + self.proofs", "count + int(self.drops_last)"),
+    "draft layers drop no block": (
+        "drafting-alone",
+        Change(Finding.found, "hits[:-1] if self.drops_last else hits", "hits"),
     ),
-    "draft layers drop no block": ("drafting", Change(Finding.hits_of, "count + self.proofs", "count")),
     "the last block of a prompt is no proof": (
         "drafting-alone",
-        Change(CommonCalls._proof, "self.rules.whole_prompts or $more", "$more"),  # noqa: SLF001  # a bug is planted
+        Change(CommonCalls._proof, "self.rules.whole_prompts or $more", "$more"),  # a bug is planted
     ),
     "a window that keeps its blocks": ("window", Change(Tables.forget_before, "not block.is_null", "False")),
     "a request that goes on keeps a block too long": (
