@@ -24,6 +24,7 @@ from cacheproof.prove.executor import (
     path,
 )
 from cacheproof.prove.sequences import SymbolicSequence
+from cacheproof.prove.two_of_many import Part, rejoined
 
 
 class Opaque(Symbolic):
@@ -240,6 +241,8 @@ def spliced(*parts: tuple[bool, Any]) -> Any:
         return _log_of(parts)
     if any(type(part) is SymbolicSequence for part in starred):
         return _sequence_of(parts)
+    if any(type(part) is Part for part in starred):
+        return rejoined(parts)
     flat = [item for several, part in parts for item in (_listed(part) if several else (part,))]
     pools = [part for part in starred if type(part) is Pool]
     if not pools:

@@ -1,4 +1,6 @@
-"""One link of the mirror as terms: a sender, its partition, and any contents of the channel between them.
+"""The links of the mirror as terms: each a sender, its partition, and any contents of the channel between them.
+
+There are two or more links: that of the sender that a call names, and one that stands for each of the others.
 
 This module states the invariants of any message and any answer in the channel; the obligations demand them of those
 that are sent.
@@ -25,6 +27,7 @@ from cacheproof.prove.executor import (
 )
 from cacheproof.prove.histories import Log, Opaque, Pool, Replay, empty_of
 from cacheproof.prove.states import part_names
+from cacheproof.prove.two_of_many import AnyNumber, TwoOfMany, mapped
 from cachespec.mirror import configuration, drafts, normative_state, protocol
 
 Config: Any = configuration.Config
@@ -40,6 +43,12 @@ Answer: Any = protocol.Answer
 REPLAY = Replay.named("Order", "Items", "Needs")
 EMPTY = Opaque(z3.Const("empty", REPLAY.order))
 """The order of a side that has just joined."""
+SENDER = z3.Int("sender")
+"""The sender that the call names."""
+
+
+COUNTED = ("rendered", "fan_out")
+"""Settings of which any number is taken."""
 
 
 # Any link -----------------------------------------------------------------------------------------------------------
@@ -72,10 +81,11 @@ def draft(name: str) -> Any:
 def fresh(kind: Any, name: str) -> Any:
     """Any configuration, state or operation."""
     if kind is Config:
-        return Config(capacity=1, sizes=(), rendered=integer("rendered"), fan_out=integer("fan_out"))
+        return Config(capacity=1, sizes=(), senders=AnyNumber(), **{part: integer(part) for part in COUNTED})
     if kind is State:
-        return State(links=(any_link(name),), empty=EMPTY, faults_left=integer("faults"), overspent=integer("over"))
-    fields: dict[str, Any] = {"sender": 0, "which": None, "items": None}
+        links: Any = TwoOfMany.fresh(SENDER, any_link, name)
+        return State(links=links, empty=EMPTY, faults_left=integer("faults"), overspent=integer("over"))
+    fields: dict[str, Any] = {"sender": SymbolicInteger(SENDER), "which": None, "items": None}
     given = {field: fields[field] for field in part_names(kind)}
     if "which" in given:
         given["which"] = integer("which")
@@ -172,6 +182,11 @@ def is_justified(link: Any, answer: Any) -> SymbolicBoolean:
     return both(applied, answer.expected <= link.sender.next)
 
 
+def links_of(state: Any) -> tuple[Any, ...]:
+    """The links that are looked at: of any number of them two, and all of a known state."""
+    return state.links.members if type(state.links) is TwoOfMany else state.links
+
+
 def members(values: Any) -> Iterable[Any]:
     """Of a pool one that stands for all, and those that were added; all of a tuple."""
     return values.members() if type(values) is Pool else values
@@ -190,7 +205,8 @@ def lift(kind: Any, value: Any) -> Any:
     if kind is Config:
         return value
     if kind is State:
-        return value._replace(links=tuple(lifted_link(link) for link in value.links), empty=EMPTY)
+        links: Any = mapped(lifted_link, value.links)
+        return value._replace(links=links, empty=EMPTY)
     return dataclasses.replace(value, items=constant(REPLAY.items, value.items)) if hasattr(value, "items") else value
 
 

@@ -25,9 +25,10 @@ from cacheproof.prove.executor import DeadEndError, NotFollowedError, SymbolicBo
 from cacheproof.prove.histories import Log, spliced
 from cacheproof.prove.sequences import SymbolicRange, counted, length
 from cacheproof.prove.states import fresh_like
+from cacheproof.prove.two_of_many import mapped
 
 Locals = Mapping[str, Any]
-SPLICED = "_spliced"
+SPLICED, MAPPED = "_spliced", "_mapped"
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,14 +101,14 @@ def followed(
 ) -> Iterator[None]:
     """Run these modules so that the executor can follow them.
 
-    Loops are cut; `len`, `range` and `(*several, one)` take tuples of unknown length; the names in `replaced` have
-    other values. The end of the block restores everything.
+    Loops are cut; `len`, `range`, `(*several, one)` and `tuple(... for ... in ...)` take tuples of unknown length; the
+    names in `replaced` have other values. The end of the block restores everything.
     """
     everywhere = tuple(modules)
     by_function = {loop.function: loop for loop in loops}
     with ExitStack() as stack:
         for module in everywhere:
-            for name, value in (("len", length), ("range", counted), (SPLICED, spliced)):
+            for name, value in (("len", length), ("range", counted)):
                 stack.enter_context(_bound(vars(module), name, value))
         for function in _functions(everywhere, by_function):
             stack.enter_context(_rewritten(function, by_function.get(function)))
@@ -122,23 +123,39 @@ def modules_of(package: ModuleType) -> tuple[ModuleType, ...]:
 
 
 def _functions(modules: Iterable[ModuleType], loops: Iterable[Callable[..., Any]]) -> list[FunctionType]:
-    """The functions of the modules that splice tuples, and those whose loops are cut."""
+    """The functions of the modules that splice or map tuples, and those whose loops are cut."""
     cut = list(loops)
     if any(not isinstance(function, FunctionType) or function.__closure__ for function in cut):
         raise NotFollowedError("only the loops of plain functions can be cut")
     own = [value for module in modules for value in vars(module).values() if _is_of(value, module)]
-    splicing = [value for value in own if not value.__closure__ and _splices(value.__code__)]
-    return list(dict.fromkeys([*splicing, *(one for one in cut if isinstance(one, FunctionType))]))
+    making = [value for value in own if not value.__closure__ and _makes_tuples(value.__code__)]
+    return list(dict.fromkeys([*making, *(one for one in cut if isinstance(one, FunctionType))]))
 
 
 @cache
-def _splices(code: CodeType) -> bool:
-    """Whether the text of this code has `(*several, one)`."""
+def _makes_tuples(code: CodeType) -> bool:
+    """Whether the text of this code has `(*several, one)`, or `tuple(... for ... in ...)`."""
     text = textwrap.dedent(inspect.getsource(code))
     if not text.startswith(("def ", "@")):
         return False
-    tuples = (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Tuple))
-    return any(isinstance(part, ast.Starred) for node in tuples for part in node.elts)
+    return any(_is_spliced(node) or _mapping(node) for node in ast.walk(ast.parse(text)))
+
+
+def _is_spliced(node: ast.AST) -> bool:
+    """`(*several, one)`."""
+    return isinstance(node, ast.Tuple) and any(isinstance(part, ast.Starred) for part in node.elts)
+
+
+def _mapping(node: ast.AST) -> tuple[ast.Name, ast.expr, ast.expr] | None:
+    """Of `tuple(VALUE for NAME in VALUES)`: NAME, VALUE and VALUES."""
+    match node:
+        case ast.Call(
+            func=ast.Name("tuple"),
+            args=[ast.GeneratorExp(value, [ast.comprehension(ast.Name() as name, values, [], 0)])],
+            keywords=[],
+        ):
+            return name, value, values
+    return None
 
 
 def _is_of(value: object, module: ModuleType) -> TypeGuard[FunctionType]:
@@ -175,7 +192,7 @@ def _rewritten(function: FunctionType, loop: Loop | None) -> Iterator[None]:
     original: CodeType = function.__code__
     function.__code__ = namespace[function.__name__].__code__
     with ExitStack() as stack:
-        for name, one in {**rewriter.cuts, SPLICED: spliced}.items():
+        for name, one in {**rewriter.cuts, SPLICED: spliced, MAPPED: mapped}.items():
             stack.enter_context(_bound(function.__globals__, name, one))
         try:
             yield
@@ -184,7 +201,7 @@ def _rewritten(function: FunctionType, loop: Loop | None) -> Iterator[None]:
 
 
 class _Rewriter(ast.NodeTransformer):
-    """Turns every loop of a function into a cut, if there is one for it, and `(*several, one)` into a call."""
+    """Turns every loop of a function into a cut, if there is one for it, and what makes tuples into a call."""
 
     def __init__(self, loop: Loop | None, tree: ast.Module) -> None:
         self.loop = loop
@@ -195,10 +212,20 @@ class _Rewriter(ast.NodeTransformer):
 
     def visit_Tuple(self, node: ast.Tuple) -> ast.AST:  # the name that ast looks for
         self.generic_visit(node)
-        if not isinstance(node.ctx, ast.Load) or not any(isinstance(part, ast.Starred) for part in node.elts):
+        if not isinstance(node.ctx, ast.Load) or not _is_spliced(node):
             return node
         self.changed = True
         return _called(SPLICED, *(_marked(part) for part in node.elts))
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:  # the name that ast looks for
+        self.generic_visit(node)
+        found = _mapping(node)
+        if found is None:
+            return node
+        self.changed = True
+        name, value, values = found
+        given = ast.arguments([], [ast.arg(name.id)], None, [], [], None, [])
+        return _called(MAPPED, ast.Lambda(given, value), values)
 
     def visit_While(self, node: ast.While) -> Any:  # the name that ast looks for
         if self.loop is None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
-from cachespec.kernel import ABSENT, DONE, Outcome, Transitions
+from cachespec.kernel import ABSENT, DONE, Outcome, Queue, Transitions
 from cachespec.mirror import protocol
 from cachespec.mirror.channel import doubled, overtaken
-from cachespec.mirror.configuration import Config
+from cachespec.mirror.configuration import Config, Key
 from cachespec.mirror.drafts import RENDERED, without
 from cachespec.mirror.faults import (
     Abort,
@@ -24,7 +24,7 @@ from cachespec.mirror.faults import (
     RestartReceiver,
     SubmitRejected,
 )
-from cachespec.mirror.normative_state import State, counted, touched, with_link
+from cachespec.mirror.normative_state import Link, State, counted, touched, with_link
 
 Result = tuple[State, Outcome]
 
@@ -132,18 +132,19 @@ def reset_sender(config: Config, state: State, op: ResetSender) -> Result:
 
 def reset_receiver(config: Config, state: State, op: ResetReceiver) -> Result:
     """MIR-8: what P1 forgets, it revokes: no message of before can be taken for one of after."""
-    for name, link in enumerate(state.links):
-        forgotten = link._replace(partition=protocol.revoked(state.empty))
-        state = with_link(state, name, touched(forgotten))
-    return counted(state), DONE
+    links = tuple(touched(forgotten(link, state.empty)) for link in state.links)
+    return counted(state._replace(links=links)), DONE
 
 
 def restart_receiver(config: Config, state: State, op: RestartReceiver) -> Result:
     """As a reset, and everything in flight is lost."""
-    for name, link in enumerate(state.links):
-        forgotten = link._replace(partition=protocol.revoked(state.empty))
-        state = with_link(state, name, touched(forgotten)._replace(messages=(), answers=()))
-    return counted(state), DONE
+    links = tuple(touched(forgotten(link, state.empty))._replace(messages=(), answers=()) for link in state.links)
+    return counted(state._replace(links=links)), DONE
+
+
+def forgotten(link: Link, empty: Queue[Key]) -> Link:
+    """MIR-8: P1's side of the link holds nothing, and is not granted."""
+    return link._replace(partition=protocol.revoked(empty))
 
 
 FAULTS: Transitions[Config, State] = MappingProxyType(

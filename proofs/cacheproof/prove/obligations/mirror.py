@@ -1,11 +1,11 @@
-"""The core of the normative mirror, for any eviction rule, any requests, any channel, and any number of messages.
+"""The core of the normative mirror, for any eviction rule, any channel, and any number of senders and messages.
 
 The walk of both sides is uninterpreted: any function of (order, items) that returns an order and the needed items. The
 channel may hold any messages and answers that satisfy the invariants below, in any order and number, so the proof
 covers reorder, loss, duplication and delay without modelling them.
 
-The proof is about one link. That a transition touches only the link of its own sender, or all links alike, is read from
-the code and not proved; the scopes with two senders explore it.
+The proof looks at two links: that of the sender that a call names, and any other. `TwoOfMany` refuses code that looks at
+a third one, so what holds of the two holds of every link. How many partitions are granted in all is any number.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import z3  # type: ignore[import-untyped]  # z3 ships no types
 from cacheproof.prove.executor import (
     SymbolicBoolean,
     SymbolicInteger,
+    assume,
     both,
     implies,
     integer,
@@ -33,6 +34,7 @@ from cacheproof.prove.links import (
     is_genuine,
     is_justified,
     lift,
+    links_of,
     log_of,
     logged,
     members,
@@ -43,6 +45,7 @@ from cacheproof.prove.links import (
 from cacheproof.prove.loops import Locals, Loop, modules_of
 from cacheproof.prove.proof import Invariant, Law, Move, Proof
 from cacheproof.prove.sequences import length
+from cacheproof.prove.two_of_many import TwoOfMany
 from cachespec import mirror
 from cachespec.kernel import Code, Operation
 from cachespec.mirror import faults, normative, protocol, recency
@@ -61,12 +64,19 @@ def missing_items(items: Any, needed: Any, payloads: Any) -> tuple[Any, ...]:
     return () if needed == payloads else (MISSING,)
 
 
+def any_count(_: object) -> Any:
+    """In the place of the partitions that are granted to all senders, and of those that P1 has room for: any number."""
+    count = integer("count")
+    assume(count >= 0)
+    return count
+
+
 # Invariants ---------------------------------------------------------------------------------------------------------
 
 
 def of_every_link(holds: Any) -> Any:
     """A formula of one link, for all links of a state."""
-    return lambda config, state: both(True, *(holds(link) for link in state.links))
+    return lambda config, state: both(True, *(holds(link) for link in links_of(state)))
 
 
 def pending_messages_lead_on(link: Any) -> SymbolicBoolean:
@@ -145,24 +155,37 @@ INVARIANTS = (
 # Steps --------------------------------------------------------------------------------------------------------------
 
 
-def the(state: Any) -> Any:
-    """The link that is looked at."""
-    return state.links[0]
+def own(move: Move) -> tuple[Any, Any]:
+    """The link of the sender that the call names, before and after it."""
+    before, after = (links_of(state) for state in (move.before, move.after))
+    place = 0 if type(move.before.links) is TwoOfMany else move.operation.sender
+    return before[place], after[place]
+
+
+def each(move: Move) -> Iterable[tuple[Any, Any]]:
+    """Each link that is looked at, before and after the call."""
+    return zip(links_of(move.before), links_of(move.after), strict=True)
+
+
+def others_are_untouched(move: Move) -> bool:
+    """The links of all other senders are the same objects as before."""
+    mine, _ = own(move)
+    return all(before is after for before, after in each(move) if before is not mine)
 
 
 def held_is_untouched(move: Move) -> SymbolicBoolean:
-    """P1's cache stays as it is."""
-    return both(the(move.after).partition.order == the(move.before).partition.order)
+    """P1's caches stay as they are."""
+    return both(True, *(after.partition.order == before.partition.order for before, after in each(move)))
 
 
 def sent_is_untouched(move: Move) -> SymbolicBoolean:
-    """P0's cache stays as it is."""
-    return both(the(move.after).sender.order == the(move.before).sender.order)
+    """P0's caches stay as they are."""
+    return both(True, *(after.sender.order == before.sender.order for before, after in each(move)))
 
 
 def next_update_is_applied(move: Move) -> SymbolicBoolean:
     """P1 takes P0's next update of the epoch, and comes to where P0 came with it."""
-    before, after = the(move.before), the(move.after)
+    before, after = own(move)
     log, expected = log_of(before.sender), before.partition.expected
     used = Opaque(log.items[integer_term(expected)]) == move.outcome.values
     reached = order_before(log, expected + 1) == after.partition.order
@@ -176,7 +199,7 @@ def served(move: Move) -> bool:
 
 def goes_out_once(move: Move) -> SymbolicBoolean:
     """What is sent is the first message of the log that is not out, and it counts as out."""
-    before, after = the(move.before), the(move.after)
+    before, after = own(move)
     (message,) = after.messages.added if type(after.messages) is Pool else after.messages[-1:]
     fresh = both(message.generation == after.sender.generation, after.sender.sent == before.sender.sent + 1)
     log = log_of(after.sender)
@@ -185,12 +208,17 @@ def goes_out_once(move: Move) -> SymbolicBoolean:
 
 def went_out(move: Move) -> SymbolicBoolean:
     """Something was transmitted."""
-    return both(move.outcome.code is Code.DONE, the(move.after).sender.sent != the(move.before).sender.sent)
+    before, after = own(move)
+    return both(move.outcome.code is Code.DONE, after.sender.sent != before.sender.sent)
 
 
-def gone_back_or_joined(move: Move) -> SymbolicBoolean:
-    """Nothing counts as out any more only where a new generation begins."""
-    before, after = the(move.before).sender, the(move.after).sender
+def none_is_out_again(move: Move) -> SymbolicBoolean:
+    """If a message that was out is not out any more, its sender has begun a new generation."""
+    return both(True, *(stays_out(before.sender, after.sender) for before, after in each(move)))
+
+
+def stays_out(before: Any, after: Any) -> SymbolicBoolean:
+    """Of one sender."""
     kept = both(after.generation == before.generation, SymbolicInteger(log_of(after).base) + after.sent >= out(before))
     return either(kept, after.generation > before.generation)
 
@@ -201,6 +229,7 @@ def out(sender: Any) -> Any:
 
 
 SENDS = (calls.Submit, calls.Send, calls.Process, calls.FanOut, calls.SubmitEmbeddings)
+OF_EVERY_LINK = (faults.ResetReceiver, faults.RestartReceiver)
 CHANGES_P0 = (*SENDS, calls.Join, faults.ResetSender)
 CHANGES_P1 = (calls.Deliver, calls.Join, faults.ResetReceiver, faults.RestartReceiver)
 
@@ -241,14 +270,21 @@ LAWS = (
         "MIR-10/generation",
         "what is out stays out, unless a new generation begins",
         EVERY_CALL,
-        gone_back_or_joined,
+        none_is_out_again,
     ),
     Law(
         "MIR-12",
         "without a partition nothing is accepted, and P1 holds what it held",
         (calls.Deliver,),
         lambda move: both(not served(move)) & held_is_untouched(move),
-        lambda move: the(move.before).partition.granted == 0,
+        lambda move: own(move)[0].partition.granted == 0,
+    ),
+    Law(
+        "MIR-11/apart",
+        "a call changes the link of its own sender only",
+        tuple(call for call in EVERY_CALL if call not in OF_EVERY_LINK),
+        others_are_untouched,
+        lambda move: len(links_of(move.before)) > 1,
     ),
 )
 
@@ -318,19 +354,22 @@ PROOF = Proof(
     invariants=INVARIANTS,
     laws=LAWS,
     witnesses=(
-        Config(
-            capacity=2, sizes=(1, 1), rendered=1, reorder=1, drop=1, reject=1, abort=1, reset=1, restart=1, faults=1
-        ),
-        Config(capacity=2, sizes=(1, 1), reorder=1, drop=1, reject=1, abort=1, reset=1, restart=1, faults=2),
-        Config(capacity=2, sizes=(1, 1), processing=1, fan_out=2, embeddings=1, cancel=1, duplicate=1, faults=1),
+        Config(2, (1,), senders=2, reorder=1, drop=1, reject=1, abort=1, duplicate=1, reset=1, restart=1, faults=1),
+        Config(2, (1,), senders=2, rendered=1, reject=1, faults=1),
+        Config(2, (1,), senders=2, processing=1, fan_out=2, embeddings=1, cancel=1, reject=1, faults=1),
+        Config(2, (1, 1), rendered=1, reorder=1, drop=1, reject=1, abort=1, reset=1, restart=1, faults=1),
+        Config(2, (1, 1), reorder=1, drop=1, reject=1, abort=1, reset=1, restart=1, faults=2),
+        Config(2, (1, 1), processing=1, fan_out=2, embeddings=1, cancel=1, duplicate=1, faults=1),
     ),
-    bound="any eviction rule, any number of messages",
+    bound="any eviction rule, any number of messages and senders",
     loops=LOOPS,
     modules=modules_of(mirror),
     replaced=(
         (recency, "walk", lambda config, order, items: REPLAY.walk(order, items)),
         (recency, "absent", lambda order, items: REPLAY.walk(order, items)[1]),
         (normative, "missing_items", missing_items),
+        (normative, "granted", any_count),
+        (normative, "partitions", any_count),
     ),
     fresh=fresh,
     lift=lift,

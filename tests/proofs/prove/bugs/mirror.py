@@ -34,6 +34,24 @@ BUGS = (
         "$link._replace(partition=$link.partition._replace(order=state.empty), answers=$answers)",
         "MIR-4/receiver/drop_answer",
     ),
+    Bug(
+        normative_faults.reset_sender,
+        "counted(with_link(state, op.sender, touched($link)._replace(sender=$sender)))",
+        "counted(state._replace(links=tuple(touched(each)._replace(sender=$sender) for each in state.links)))",
+        "MIR-11/apart/reset_sender",
+    ),
+    Bug(
+        normative.render,
+        "with_link(state, op.sender, $after)",
+        "state._replace(links=tuple(each._replace(answers=()) for each in with_link(state, op.sender, $after).links))",
+        "MIR-11/apart/render",
+    ),
+    Bug(
+        normative_faults.forgotten,
+        "$link._replace(partition=protocol.revoked($empty))",
+        "$link._replace(partition=protocol.revoked($empty)._replace(granted=$link.partition.granted))",
+        "MIR-1/pending/restart_receiver",
+    ),
     Bug(protocol.join, "$sender.generation + 1", "$sender.generation", "MIR-8/join"),
     Bug(
         protocol.join,
