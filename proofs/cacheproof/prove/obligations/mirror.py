@@ -4,8 +4,8 @@ The walk of both sides is uninterpreted: any function of (order, items) that ret
 channel may hold any messages and answers that satisfy the invariants below, in any order and number, so the proof
 covers reorder, loss, duplication and delay without modelling them.
 
-The proof looks at two links: that of the sender that a call names, and any other. `TwoOfMany` refuses code that looks at
-a third one, so what holds of the two holds of every link. How many partitions are granted in all is any number.
+The proof looks at two links: that of the sender that a call names, and any other. `TwoOfMany` refuses code that looks
+at a third one, so what holds of the two holds of every link. How many partitions are granted in all is any number.
 """
 
 from __future__ import annotations
