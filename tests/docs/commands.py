@@ -1,7 +1,7 @@
 """Commands of pages, each in a process of its own that has imported the project already.
 
 A command of a page is an ordinary call of the command line: the same `main`, in a forked process with its own folder,
-environment and output. Importing the project and torch again for each of 160 commands takes two minutes of the tests.
+environment and output. Importing the project again for each of 160 commands takes a minute of the tests.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
-PRELOADED = ("cacheproof.command", "cacheproof.model.registry", "cachespec.engine", "rich.table", "msgspec", "torch")
+PRELOADED = ("cacheproof.command", "cacheproof.model.registry", "cachespec.engine", "rich.table", "msgspec")
 """What is imported once. Nothing of it reads the environment or starts a thread."""
 
 
