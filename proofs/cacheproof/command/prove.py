@@ -32,6 +32,7 @@ class Method(Enum):
     """How an obligation is discharged."""
 
     SMT = "smt"
+    COMPOSITION = "composition"
     CROSSHAIR = "crosshair"
 
 
@@ -42,7 +43,11 @@ def command(
     *,
     method: Annotated[
         Method | None,
-        typer.Option(help="Run only the proofs (smt) or only the bounded contracts (crosshair).", show_default="both"),
+        typer.Option(
+            help="Run only the proofs (smt), the proofs of parts inside larger components (composition) or the bounded "
+            "contracts (crosshair).",
+            show_default="all",
+        ),
     ] = None,
     second_opinion: Annotated[bool, typer.Option(help="Ask a second solver about each check of a proof.")] = True,
     implementation: Annotated[

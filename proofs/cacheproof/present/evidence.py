@@ -131,6 +131,7 @@ def _judged(found: str, wanted: str) -> ExitStatus:
 
 CLAIMS = {
     "smt": "proved",
+    "composition": "proved",
     "implementation": "proved at stated shapes",
     "crosshair": "confirmed",
     "implementation-crosshair": "confirmed",
@@ -231,6 +232,7 @@ def replayed(found: list[Record]) -> str:
 
 METHODS = (
     Method("proved", "prove", obligations("smt"), proved),
+    Method("proved of its parts", "prove", obligations("composition"), proved),
     Method("proved at stated shapes", "prove", obligations("implementation"), at_shapes),
     Method("confirmed to a bound", "prove", obligations("crosshair"), confirmed),
     Method("implementation confirmed to a bound", "prove", obligations("implementation-crosshair"), confirmed_beside),

@@ -21,15 +21,17 @@ class Known(NamedTuple):
     name: str
     strength: str
     how: str
-    """The scopes of the evidence, or the reason why the property is only explored."""
+    """The part or the scopes of the evidence, or the reason why the property is only explored."""
 
 
 def known_of(component: AnyComponent) -> Iterator[Known]:
     """Each property of the component, in the order in which they are declared."""
-    proved, confirmed = proved_names(component), confirmed_in(component)
+    proved, of_parts, confirmed = proved_names(component), proved_of_parts(component), confirmed_in(component)
     for rule in component.properties():
         if rule.name in proved:
             yield Known(component.name, rule.name, PROVED, "")
+        elif rule.name in of_parts:
+            yield Known(component.name, rule.name, PROVED, f"of its part `{of_parts[rule.name]}`")
         elif rule.name in confirmed:
             yield Known(component.name, rule.name, CONFIRMED, listed(confirmed[rule.name]))
         else:
@@ -43,6 +45,14 @@ def proved_names(component: AnyComponent) -> set[str]:
     proofs = PROOFS.get(component.name, ())
     invariants = {claim.name for proof in proofs for claim in proof.invariants}
     return invariants | {claim.name for proof in proofs for claim in proof.laws}
+
+
+def proved_of_parts(component: AnyComponent) -> dict[str, str]:
+    """The properties that are proved of a part of this component, each with the part."""
+    from cacheproof.prove.composition import promises  # noqa: PLC0415  # z3 comes with an extra
+    from cacheproof.prove.session import all_proofs  # noqa: PLC0415  # likewise
+
+    return promises(component, all_proofs())
 
 
 def confirmed_in(component: AnyComponent) -> dict[str, list[str]]:

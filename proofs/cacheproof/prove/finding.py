@@ -38,6 +38,8 @@ class Verdict(Enum):
 
 GOOD = frozenset({Verdict.PROVED, Verdict.PROVED_AT_SHAPES, Verdict.CONFIRMED})
 SMT, CROSSHAIR, IMPLEMENTATION = "smt", "crosshair", "implementation"
+COMPOSITION = "composition"
+"""The code of a component is followed, by types: it changes its parts by their own operations only."""
 IMPLEMENTATION_CROSSHAIR = "implementation-crosshair"
 """Contracts that run the implementation beside the specification."""
 

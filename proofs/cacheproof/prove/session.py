@@ -15,7 +15,8 @@ from cacheproof.foundation.errors import InputError
 from cacheproof.foundation.workers import shared_out, stopped, tell
 from cacheproof.model.fingerprint import implementation_digest
 from cacheproof.model.store import save
-from cacheproof.prove.finding import CROSSHAIR, IMPLEMENTATION, IMPLEMENTATION_CROSSHAIR, SMT, Finding
+from cacheproof.prove import composition
+from cacheproof.prove.finding import COMPOSITION, CROSSHAIR, IMPLEMENTATION, IMPLEMENTATION_CROSSHAIR, SMT, Finding
 from cacheproof.prove.ledger import confirm, confirm_beside
 from cacheproof.prove.proof import INITIAL, Proof
 from cacheproof.prove.prover import prove_at
@@ -35,6 +36,8 @@ class Chosen:
     """Of the tensor code: which of its correspondences, by number."""
     beside: tuple[str, ...] = ()
     """Components whose implementation has contracts."""
+    wholes: tuple[str, ...] = ()
+    """Components whose parts are proved."""
     nightly: bool = False
     """Whether those contracts that take long are confirmed too."""
 
@@ -61,7 +64,8 @@ def chosen(components: Iterable[str], method: str | None) -> Chosen:
     """What these components have, or all of them; an unknown one is an error."""
     proofs = PROOFS if method in (None, SMT) else {}
     ledgers = modules_in(CONTRACTS) if method in (None, CROSSHAIR) else {}
-    known = {*proofs, *ledgers}
+    wholes = composition.wholes(all_proofs()) if method in (None, COMPOSITION) else ()
+    known = {*proofs, *ledgers, *wholes}
     wanted = list(dict.fromkeys(components)) or sorted(known)
     for name in wanted:
         if name not in known:
@@ -70,7 +74,13 @@ def chosen(components: Iterable[str], method: str | None) -> Chosen:
     return Chosen(
         {name: proofs[name] for name in wanted if name in proofs},
         {name: ledgers[name] for name in wanted if name in ledgers},
+        wholes=tuple(name for name in wanted if name in wholes),
     )
+
+
+def all_proofs() -> Iterator[Proof]:
+    """The proofs of all components."""
+    return chain.from_iterable(PROOFS.values())
 
 
 def chosen_implementation(components: Iterable[str], method: str | None, *, nightly: bool) -> Chosen:
@@ -92,7 +102,7 @@ def chosen_implementation(components: Iterable[str], method: str | None, *, nigh
         for name in wanted
         if name in shapes
     }
-    return Chosen({}, {}, numbers, tuple(name for name in wanted if name in contracts), nightly)
+    return Chosen({}, {}, numbers, tuple(name for name in wanted if name in contracts), nightly=nightly)
 
 
 def run(
@@ -138,6 +148,8 @@ class Part(NamedTuple):
     def __str__(self) -> str:
         if self.method == IMPLEMENTATION_CROSSHAIR:
             return f"{self.component}: contracts of the implementation"
+        if self.method == COMPOSITION:
+            return f"{self.component}: its parts"
         if self.number < 0:
             return f"{self.component}: contracts"
         if self.method == IMPLEMENTATION:
@@ -149,6 +161,9 @@ class Part(NamedTuple):
         if self.method == IMPLEMENTATION_CROSSHAIR:
             module = import_module(f"{BESIDE}.{self.component}")
             yield from confirm_beside(self.component, module, nightly=self.place == NIGHTLY)
+            return
+        if self.method == COMPOSITION:
+            yield from composition.findings(self.component, all_proofs())
             return
         if self.number < 0:
             yield from confirm(self.component, modules_in(CONTRACTS)[self.component])
@@ -168,6 +183,7 @@ def parts_of(what: Chosen) -> Iterator[Part]:
     for name, proofs in what.obligations.items():
         for number, proof in enumerate(proofs):
             yield from (Part(name, number, place) for place in proof.places())
+    yield from (Part(name, method=COMPOSITION) for name in what.wholes)
     yield from (Part(name) for name in what.contracts)
     for name in what.beside:
         yield Part(name, place=NIGHTLY if what.nightly else "", method=IMPLEMENTATION_CROSSHAIR)
@@ -196,10 +212,10 @@ def _in_worker(ask_second: bool, part: tuple[int, Part]) -> tuple[int, list[Find
 def keep(what: Chosen, findings: Iterable[Finding]) -> None:
     """Store the rows of each component that was run."""
     rows = [one.record() for one in findings]
-    for name in dict.fromkeys([*what.obligations, *what.contracts, *what.shapes, *what.beside]):
-        for method in (SMT, CROSSHAIR, IMPLEMENTATION, IMPLEMENTATION_CROSSHAIR):
+    for name in dict.fromkeys([*what.obligations, *what.wholes, *what.contracts, *what.shapes, *what.beside]):
+        for method in (SMT, COMPOSITION, CROSSHAIR, IMPLEMENTATION, IMPLEMENTATION_CROSSHAIR):
             mine = [row for row in rows if row["component"] == name and row["method"] == method]
             if mine:
-                of_code = {} if method in (SMT, CROSSHAIR) else {"implementation": implementation_digest()}
+                of_code = {} if method in (SMT, COMPOSITION, CROSSHAIR) else {"implementation": implementation_digest()}
                 record: dict[str, Any] = {"component": name, "method": method, **of_code, "obligations": mine}
                 save("prove", f"{name}-{method}", record)

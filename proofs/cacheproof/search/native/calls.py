@@ -29,7 +29,7 @@ from cacheproof.search.native.types import (
     record_of,
     seq,
 )
-from cacheproof.search.native.unit import CompileError, member_name
+from cacheproof.search.native.unit import CompileError, Entry, Making, member_name
 from cacheproof.search.native.values import (
     FieldItems,
     Fields,
@@ -123,6 +123,7 @@ class Calls(Records):
             return self.called(node, const(target.func), [*bound, *positional], {**more, **named})
         if isinstance(target, MethodType) and target.__func__.__name__ == "_replace":
             if all(is_const(value) for value in named.values()):
+                self.unit.makings.add(Making(type(target.__self__), self.source.module, self.source.qualname))
                 return const(target(**{name: const_of(value) for name, value in named.items()}))
             return self.replaced_parts(node, lift(self.unit, target.__self__), named)
         if isinstance(target, MethodType):
@@ -212,6 +213,8 @@ class Calls(Records):
         if itself is not None and has_value(itself.type):
             texts.insert(0, itself.text)
         result = instance.result
+        called = (source.module, source.qualname)
+        self.unit.entries.add(Entry(self.source.module, self.source.qualname, called, result))
         if not has_value(result):
             return Val("", result)
         return Val(f"{instance.name}({', '.join(texts)})", result)

@@ -15,7 +15,7 @@ from cacheproof.search.native.types import (
     field_names,
     of_hint,
 )
-from cacheproof.search.native.unit import CompileError, member_name
+from cacheproof.search.native.unit import CompileError, Making, member_name
 from cacheproof.search.native.values import (
     Val,
     can_lift,
@@ -37,6 +37,7 @@ class Records(Containers):
         """A record, or an operation."""
         if not (hasattr(owner, "_fields") or is_dataclass(owner)):
             raise self.error(node, f"{owner.__name__} cannot be made")
+        self.unit.makings.add(Making(owner, self.source.module, self.source.qualname))
         names = field_names(owner)
         values = dict(zip(names, positional, strict=False)) | named
         for name in names:
@@ -69,6 +70,7 @@ class Records(Containers):
         """A record with other values in some fields."""
         kind = owner.type
         assert isinstance(kind, Record)
+        self.unit.makings.add(Making(kind.owner, self.source.module, self.source.qualname))
         name = self.fresh("r")
         lines = []
         if any(isinstance(kind.field(field), Const) for field in parts):

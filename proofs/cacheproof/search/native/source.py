@@ -26,6 +26,12 @@ class Source:
     globals: dict[str, Any]
     qualname: str
 
+    @property
+    def module(self) -> str:
+        """The name of the module; empty for code that the compiler adds."""
+        name: str = self.globals.get("__name__", "")
+        return name
+
     def __hash__(self) -> int:
         return hash((id(self.node), id(self.globals)))
 

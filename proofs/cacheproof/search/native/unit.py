@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from cacheproof.foundation.errors import InputError
 from cacheproof.search.native.types import (
@@ -66,6 +66,26 @@ class Instance:
     """Whether its results are kept for as long as the library is used (`functools.cache`)."""
 
 
+class Making(NamedTuple):
+    """A function makes a record, or copies one with other fields."""
+
+    owner: type
+    """The class of the record."""
+    module: str
+    function: str
+
+
+class Entry(NamedTuple):
+    """A function calls another one."""
+
+    module: str
+    """Of the caller, as `function`."""
+    function: str
+    called: tuple[str, str]
+    """The module and the name of the function that is called."""
+    result: Type
+
+
 @dataclass
 class Unit:
     """Everything that one translation unit holds, in an order in which C++ accepts it."""
@@ -80,6 +100,10 @@ class Unit:
     kept: list[Any] = field(default_factory=list)
     """Python objects that must not go away, because they are known by their identity."""
     names: dict[str, int] = field(default_factory=dict)
+    makings: set[Making] = field(default_factory=set)
+    """Where records are made."""
+    entries: set[Entry] = field(default_factory=set)
+    """Which function calls which."""
 
     def fresh(self, wanted: str) -> str:
         """A C++ name that nothing else has."""
