@@ -331,9 +331,9 @@ DEFENCES = [
         "P1 revokes the partition that it clears",
         (
             Change(
-                normative_faults.reset_receiver,
-                "$link._replace(partition=protocol.revoked($state.empty))",
-                "$link._replace(partition=$link.partition._replace(order=$state.empty))",
+                normative_faults.forgotten,
+                "$link._replace(partition=protocol.revoked($empty))",
+                "$link._replace(partition=$link.partition._replace(order=$empty))",
             ),
         ),
         FAULTS,
