@@ -39,7 +39,7 @@ check: $(READY)  ## the main job: every scope that belongs in a few minutes, the
 	$(BIN)/cacheproof replay --shipped
 
 test: $(READY)  ## the tests, on every core: one thread of torch for each
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist worksteal
 
 test-pythons:  ## the tests on each Python that the package declares, in .venv-3.11, .venv-3.12 and .venv-3.13
 	for version in $(PYTHONS); do \

@@ -1,4 +1,4 @@
-"""What every test has: a plain width of the terminal, and `plant` for bugs in the tensor code."""
+"""What every test has: a plain width, `plant` for bugs in the tensor code; and what is left to the night."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from contextlib import ExitStack
 
 import pytest
 from tests.planting import Change, planted
+from tests.sampling import left_to_the_night
 
 if "PYTEST_XDIST_WORKER" in os.environ:
     # Workers of pytest-xdist are given a width of 80 columns; what is written into a pipe has none.
@@ -20,6 +21,15 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 Plant = Callable[[str, str, str], None]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Before `-m "not nightly"` is looked at. A test that is asked for by its whole name is marked all the same."""
+    night = left_to_the_night(item.nodeid for item in items)
+    for item in items:
+        if item.nodeid in night:
+            item.add_marker(pytest.mark.nightly)
 
 
 @pytest.fixture

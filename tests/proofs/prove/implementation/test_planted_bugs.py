@@ -210,7 +210,7 @@ TAKE_LONG = {
     "where_within: is_within(hits)",
     "walk: ranks.long()",
 }
-"""Four to nine seconds each. Other bugs of the same operations are refuted in the tests of a change."""
+"""Four to nine seconds each. Of the others, `tests/sampling.py` says which are refuted in the tests of a change."""
 
 
 @pytest.mark.parametrize(
