@@ -78,6 +78,21 @@ def let_go(cache: SharedCache, request: Request, position: Input) -> SharedCache
     )
 
 
+def taken_over(cache: SharedCache, request: Request, by: Request) -> SharedCache:
+    """What one request holds is held by the other, which held nothing: the next turn of its session."""
+    referring, held, dangling = cache.referring, cache.held, cache.dangling
+    for (content, holder), _ in tuple(cache.referring.items()):
+        if holder == request:
+            referring = referring.remove((content, request)).set((content, by), 1)
+    for (holder, position), _ in tuple(cache.held.items()):
+        if holder == request:
+            held = held.remove((request, position)).set((by, position), 1)
+    for (holder, position), _ in tuple(cache.dangling.items()):
+        if holder == request:
+            dangling = dangling.remove((request, position)).set((by, position), 1)
+    return cache._replace(referring=referring, held=held, dangling=dangling)
+
+
 def rest(cache: SharedCache, content: Content, size: int) -> SharedCache:
     """`freeable[hash] = size`: an entry that is in the order already keeps its place."""
     return cache._replace(

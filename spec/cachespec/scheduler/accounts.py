@@ -3,8 +3,18 @@
 from __future__ import annotations
 
 from cachespec.kernel import Code, Operation, Outcome, Step
-from cachespec.scheduler.configuration import CONTENT, LENGTH, START, Config, items_of, priority_of
+from cachespec.scheduler.configuration import (
+    CONTENT,
+    LENGTH,
+    START,
+    Config,
+    is_turn,
+    items_of,
+    later_turns,
+    priority_of,
+)
 from cachespec.scheduler.operations import Abort, Add, FailLoad, FailStep, ResetEncoderCache, Schedule, Update
+from cachespec.scheduler.session_properties import known
 from cachespec.scheduler.state import Scheduled, View
 from cachespec.scheduler.view import in_turn, length_in_sight, live, new_plan, touched
 from cachespec.scheduler.worker import keys_in
@@ -13,8 +23,10 @@ from cachespec.scheduler.worker import keys_in
 
 
 def nobody_is_lost(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
-    arrived = {op.request} & set(after.waiting) if isinstance(op, Add) else set[int]()
-    return {*live(after), *after.gone} == {*live(before), *before.gone, *arrived}
+    arrived = {op.request} & {*after.waiting, *after.queued} if isinstance(op, Add) else set[int]()
+    if isinstance(op, Abort) and outcome.code is Code.DONE:
+        arrived = {op.request, *later_turns(config, op.request)}
+    return known(after) == known(before) | arrived
 
 
 def ended_in(before: View, after: View) -> set[int]:
@@ -28,7 +40,7 @@ def the_ended_are_named(config: Config, before: View, op: Operation, outcome: Ou
     if isinstance(op, Update | FailStep) and before.plans:
         return outcome.values == tuple(part.request for part in before.plans[0].scheduled if part.request in ended)
     if isinstance(op, Abort) or (isinstance(op, FailLoad) and config.failed_loads_end == 1):
-        return ended == ({op.request} if outcome.code is Code.DONE else set())
+        return ended == ({op.request, *later_turns(config, op.request)} if outcome.code is Code.DONE else set())
     return not ended
 
 
@@ -44,9 +56,11 @@ def output_is_taken(config: Config, before: View, op: Operation, outcome: Outcom
 
 
 def arrivals_are_answered(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
-    if not isinstance(op, Add) or op.request in (*live(before), *before.gone):
+    if not isinstance(op, Add) or op.request in known(before):
         return True
-    return outcome.code is (Code.DONE if op.request in after.waiting else Code.TOO_LARGE)
+    if is_turn(config, op.request) and op.request - 1 not in known(before):
+        return outcome.code is Code.ABSENT
+    return outcome.code is (Code.DONE if op.request in (*after.waiting, *after.queued) else Code.TOO_LARGE)
 
 
 # Plans --------------------------------------------------------------------------------------------------------------

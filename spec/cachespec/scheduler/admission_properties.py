@@ -28,9 +28,9 @@ def nothing_is_taken_over(config: Config, before: View, op: Operation, outcome: 
 
 
 def feasible_are_queued(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
-    if not isinstance(op, Add) or outcome.code is Code.PRESENT:
+    if not isinstance(op, Add) or outcome.code in (Code.PRESENT, Code.ABSENT):
         return True
-    return not is_within_limits(config, op.request) or op.request in after.waiting
+    return not is_within_limits(config, op.request) or op.request in (*after.waiting, *after.queued)
 
 
 def is_within_limits(config: Config, request: int) -> bool:

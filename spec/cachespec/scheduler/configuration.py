@@ -47,8 +47,19 @@ OF_REQUESTS = (
     "min_tokens",
     "adapters",
     "grammars",
+    "turns",
 )
 """Settings that have a value for each request, or are empty."""
+
+NOT_WITH_TURNS = (
+    "external",
+    "sends",
+    "stops",
+    "min_tokens",
+    "grammars",
+    "running_resets",
+)
+"""Settings that are refused together with turns."""
 
 CONTENT, START, LENGTH = 0, 1, 2
 """The parts of an item."""
@@ -131,6 +142,9 @@ class Config(NamedTuple):
     """1: a failed load ends its request (`kv_load_failure_policy="fail"`); 0: the request computes those tokens."""
     sends: tuple[int, ...] = ()
     """1: the blocks of the request are sent away when it is finished, and then freed; empty if 0 for all."""
+    turns: tuple[int, ...] = ()
+    """1: the request is the next turn of the session of the request before it, and arrives after it. Its prompt begins
+    with the tokens of that turn except for the last output token. Empty if there is no session."""
 
 
 def invalid(config: Config) -> str | None:
@@ -147,7 +161,13 @@ def invalid(config: Config) -> str | None:
             return f"{name} must be 0 or 1, not {getattr(config, name)}"
     if config.max_adapters <= 0:
         return "max_adapters must be positive"
-    return _invalid_requests(config) or _invalid_items(config) or _invalid_groups(config) or _invalid_transfers(config)
+    return (
+        _invalid_requests(config)
+        or _invalid_items(config)
+        or _invalid_groups(config)
+        or _invalid_transfers(config)
+        or _invalid_turns(config)
+    )
 
 
 def _invalid_requests(config: Config) -> str | None:
@@ -160,7 +180,7 @@ def _invalid_requests(config: Config) -> str | None:
     for name in OF_REQUESTS:
         if name != "items" and min(getattr(config, name), default=0) < 0:
             return f"{name} must not be negative"
-    for name in ("grammars", "loads_later", "sends"):
+    for name in ("grammars", "loads_later", "sends", "turns"):
         if max(getattr(config, name), default=0) > 1:
             return f"{name} must be 0 or 1 for each request"
     if any(least > most for least, most in zip(config.min_tokens, config.outputs, strict=False)):
@@ -202,6 +222,36 @@ def _invalid_transfers(config: Config) -> str | None:
     if config.running_resets and (any(config.loads_later) or any(config.sends)):
         return "running_resets is not specified together with loads_later or sends: a transfer keeps its blocks"
     return None
+
+
+def _invalid_turns(config: Config) -> str | None:
+    if not any(config.turns):
+        return None
+    for name in NOT_WITH_TURNS:
+        given = getattr(config, name)
+        if any(given) if isinstance(given, tuple) else given:
+            return f"{name} is not specified together with turns"
+    for request in range(len(config.prompts)):
+        if not is_turn(config, request):
+            continue
+        if request == 0:
+            return "request 0 cannot be a turn: there is no request before it"
+        kept = kept_tokens(config, request - 1)
+        if config.prompts[request] <= kept or kept >= config.max_model_len:
+            return f"the prompt of turn {request} must be longer than the {kept} tokens that its session keeps"
+        if not _continues(config, request, kept):
+            return f"the items of turn {request} must be those of the turn before it, and then items of its own input"
+        for name in ("priorities", "adapters", "groups", "shared"):
+            given = getattr(config, name)
+            if given and given[request] != given[request - 1]:
+                return f"{name} must be equal for all turns of a session"
+    return None
+
+
+def _continues(config: Config, turn: Request, kept: int) -> bool:
+    """The items of the turn before come first, and no other item begins in what the session keeps."""
+    earlier, items = items_of(config, turn - 1), items_of(config, turn)
+    return items[: len(earlier)] == earlier and all(item[START] >= kept for item in items[len(earlier) :])
 
 
 def _begun(config: Config, request: Request, common: int) -> tuple[Item, ...]:
@@ -264,6 +314,38 @@ def is_sent(config: Config, request: Request) -> bool:
     return config.sends != () and config.sends[request] == 1
 
 
+def is_turn(config: Config, request: Request) -> bool:
+    """Whether the request is a later turn of a session."""
+    return config.turns != () and request < len(config.turns) and config.turns[request] == 1
+
+
+def kept_tokens(config: Config, turn: Request) -> int:
+    """The tokens of a finished turn with which the next turn begins: all but the last output token."""
+    return final_length(config, turn) - 1
+
+
+def first_turn(config: Config, request: Request) -> Request:
+    """The first turn of the request's session; the request itself if it is in none."""
+    return max(other for other in range(request + 1) if not is_turn(config, other))
+
+
+def later_turns(config: Config, request: Request) -> tuple[Request, ...]:
+    """The turns of the request's session that come after it."""
+    session = first_turn(config, request)
+    return tuple(
+        other for other in range(request + 1, len(config.prompts)) if first_turn(config, other) == session
+    )
+
+
+def common_tokens(config: Config, earlier: Request, later: Request) -> int:
+    """The number of tokens with which both requests begin."""
+    if first_turn(config, earlier) == first_turn(config, later):
+        return kept_tokens(config, earlier)
+    if not config.groups or config.groups[earlier] != config.groups[later]:
+        return 0
+    return min(config.shared[earlier], config.shared[later])
+
+
 def is_asynchronous(config: Config) -> bool:
     """Plans are made ahead of the output of those in flight."""
     return config.ahead > 1 and config.pipelined == 0
@@ -315,9 +397,18 @@ def chains(config: Config) -> tuple[tuple[int, ...], ...]:
 
 def _prefix(config: Config, request: Request, block: int) -> tuple[int, int, int, int]:
     """What makes up the KV before the end of this block: tokens of the group or of the request, and the adapter."""
-    if config.groups and (block + 1) * config.block_size <= config.shared[request]:
+    end = (block + 1) * config.block_size
+    if config.groups and end <= config.shared[request]:
         return (0, config.groups[request], block, adapter_of(config, request))
-    return (1, request, block, 0)
+    return (1, _first_with(config, request, end), block, 0)
+
+
+def _first_with(config: Config, request: Request, end: int) -> Request:
+    """The first turn of the request's session that has the request's tokens before this position."""
+    first = first_turn(config, request)
+    return min(
+        turn for turn in range(first, request + 1) if turn == request or end <= common_tokens(config, turn, request)
+    )
 
 
 def interchangeable(config: Config) -> Mapping[str, tuple[tuple[int, ...], ...]]:

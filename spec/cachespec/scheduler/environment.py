@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from cachespec.kernel import Operation
 from cachespec.kv_blocks.state import NO_TABLE
-from cachespec.scheduler.configuration import Config
+from cachespec.scheduler.configuration import Config, is_turn
 from cachespec.scheduler.operations import (
     Abort,
     Add,
@@ -21,15 +21,15 @@ from cachespec.scheduler.operations import (
     Schedule,
     Update,
 )
+from cachespec.scheduler.requests import has_arrived, is_awaited, is_live
 from cachespec.scheduler.rounds import listed
 from cachespec.scheduler.state import ABANDONED, LOADING, LOADS_IN_STEP, NO_TRANSFER, SENDING, State
 
 
 def calls(config: Config, state: State) -> Iterable[Operation]:
     """In a fixed order: requests arrive in any order, each once."""
-    live = (*state.waiting, *state.running)
     for request in range(len(config.prompts)):
-        if request not in live and not state.gone.has(request):
+        if may_arrive(config, state, request):
             yield Add(request)
     for request in listed(config, state.compiling):
         yield Compile(request)
@@ -40,7 +40,12 @@ def calls(config: Config, state: State) -> Iterable[Operation]:
         for accepted in range(drafts + 1):
             yield Update(accepted)
     yield from transfers(config, state)
-    yield from faults(config, live)
+    yield from faults(config, state)
+
+
+def may_arrive(config: Config, state: State, request: int) -> bool:
+    """The request has not arrived yet; the turn before it has, if it is a turn."""
+    return not has_arrived(state, request) and (not is_turn(config, request) or has_arrived(state, request - 1))
 
 
 def transfers(config: Config, state: State) -> Iterable[Operation]:
@@ -70,11 +75,12 @@ def is_oldest(state: State, request: int) -> bool:
     return any(part.request == request and not part.void for plan in state.plans[:1] for part in plan.scheduled)
 
 
-def faults(config: Config, live: tuple[int, ...]) -> Iterable[Operation]:
-    """Aborts of requests that are there, and resets."""
+def faults(config: Config, state: State) -> Iterable[Operation]:
+    """Aborts of requests that are there and of sessions between two turns, and resets."""
     if config.aborts:
-        for request in sorted(live):
-            yield Abort(request)
+        for request in range(len(config.prompts)):
+            if is_live(state, request) or is_awaited(config, state, request):
+                yield Abort(request)
     if config.resets:
         yield ResetPrefixCache()
         yield ResetEncoderCache()

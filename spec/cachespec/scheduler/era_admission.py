@@ -8,6 +8,7 @@ from cachespec.scheduler.configuration import Config, Request
 from cachespec.scheduler.era_blocks import tokens_in_flight
 from cachespec.scheduler.era_loads import PUT_BACK, READY, promoted, put_back
 from cachespec.scheduler.era_rules import limited_among_several, whole_or_aligned
+from cachespec.scheduler.era_sessions import idle_sessions
 from cachespec.scheduler.era_states import marks, with_marks
 from cachespec.scheduler.round_state import Round
 from cachespec.scheduler.rounds import consider, is_full
@@ -32,9 +33,14 @@ def admit_without_output_in_flight(rules: Table, config: Config, current: Round)
     for request in current.state.waiting:
         if not current.ended and not is_full(config, current):
             current = in_prompt(promoted(rules, config, current, request), request)
-        if tokens_in_flight(current.state, request) == 0:
+        if tokens_in_flight(current.state, request) == 0 and not is_crowded(config, current.state):
             current = put_back(consider(rules, config, current, request), request)
     return current
+
+
+def is_crowded(config: Config, state: State) -> bool:
+    """S3: a session that waits for input counts as one that runs."""
+    return len(state.running) + idle_sessions(state) >= config.max_running
 
 
 def in_prompt(current: Round, request: Request) -> Round:

@@ -43,7 +43,7 @@ from cachespec.scheduler.worker import blocks_of, table_length
 Op = TypeVar("Op", bound=Operation)
 Result = tuple[State, Outcome]
 
-READY, PUT_BACK = 6, 7
+READY, PUT_BACK = 7, 8
 """Further phases. The load is over and the request was looked at since; it was looked at and put back, without blocks,
 and still counts as one that computes a prompt."""
 
@@ -315,7 +315,7 @@ def in_two_queues(transition: Transition[Config, State, Op]) -> Transition[Confi
 
     def called(config: Config, state: State, op: Op) -> tuple[State, Outcome]:
         after, outcome = transition(config, state, op)
-        if not config.loads_later:
+        if not config.loads_later and not any(config.turns):
             return after, outcome
         first = tuple(request for request in after.waiting if phase_of(after, request) in HOLDING)
         others = tuple(request for request in after.waiting if phase_of(after, request) not in HOLDING)

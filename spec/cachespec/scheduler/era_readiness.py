@@ -5,7 +5,15 @@ from __future__ import annotations
 from typing import TypeVar
 
 from cachespec.kernel import Map, Operation, Outcome, Transition, Transitions
-from cachespec.scheduler.configuration import FIRST_COME, Config, Request, ended_length, least_output
+from cachespec.scheduler.configuration import (
+    FIRST_COME,
+    Config,
+    Request,
+    ended_length,
+    first_turn,
+    is_turn,
+    least_output,
+)
 from cachespec.scheduler.era_placeholders import DEAD
 from cachespec.scheduler.era_states import marks, with_marks
 from cachespec.scheduler.readiness import adapter_fits, adapters_of, is_compiled, is_loading
@@ -98,4 +106,7 @@ def still_waiting(names: Map[Request, int], state: State) -> Map[Request, int]:
 
 def ended_after_least(config: Config, request: Request) -> int:
     """S2b. C-SCH-20: before `min_tokens` the model's length ends nothing, and no further token is computed."""
+    if is_turn(config, request):
+        most = config.prompts[request] + config.outputs[first_turn(config, request)]
+        return min(ended_length(config, request), most)
     return max(ended_length(config, request), config.prompts[request] + least_output(config, request))

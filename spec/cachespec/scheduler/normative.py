@@ -94,6 +94,7 @@ RULES = Table(
     executed=requests.executed,
     ended=ended_length,
     leave=requests.leave,
+    next_turn=requests.next_turn,
     abort=requests.withdrawn,
 )
 

@@ -11,7 +11,11 @@ from cachespec.scheduler.configuration import Request
 
 @dataclass(frozen=True, slots=True)
 class Add(Operation):
-    """`add_request`: a request arrives. DONE; TOO_LARGE if it can never be served; PRESENT if it arrived before."""
+    """`add_request`: a request arrives, or the input of a session's next turn.
+
+    DONE; TOO_LARGE if it can never be served; PRESENT if it arrived before, or if its session was aborted. ABSENT if
+    the turn before it has not arrived.
+    """
 
     lane: ClassVar[tuple[str, str]] = ("frontend", "scheduler")
 
@@ -58,7 +62,11 @@ class Update(Operation):
 
 @dataclass(frozen=True, slots=True)
 class Abort(Operation):
-    """`finish_requests`: aborts a request at any time. ABSENT if it is not waiting or running."""
+    """`finish_requests`: aborts a request at any time, with all later turns of its session.
+
+    A session is aborted between two turns by the number of the next one. ABSENT if the request does not wait or run,
+    and no session waits for its input.
+    """
 
     kind: ClassVar[Kind] = Kind.FAULT
     lane: ClassVar[tuple[str, str]] = ("frontend", "scheduler")

@@ -16,6 +16,7 @@ from cachespec.scheduler.configuration import (
 )
 from cachespec.scheduler.feasibility import is_feasible
 from cachespec.scheduler.readiness_properties import READY
+from cachespec.scheduler.session_properties import SESSIONS
 from cachespec.scheduler.state import Scheduled, View
 from cachespec.scheduler.transfer_properties import TRANSFERS
 from cachespec.scheduler.view import holders_of_blocks, holders_of_items, in_flight, live
@@ -72,7 +73,7 @@ def only_running_hold_items(config: Config, view: View) -> bool:
 
 
 def queues_are_apart(config: Config, view: View) -> bool:
-    everybody = (*live(view), *view.gone)
+    everybody = (*live(view), *view.queued, *view.gone)
     return len(everybody) == len(set(everybody)) and tuple(sorted(view.running)) == tuple(r for r, _ in view.computed)
 
 
@@ -201,7 +202,7 @@ OWN: tuple[Safety[Config, View], ...] = (
     ),
     Safety(
         "SCH-6",
-        "every known request is in exactly one state: waiting, running or finished",
+        "every known request is in exactly one state: queued, waiting, running or finished",
         queues_are_apart,
         lambda c, v: bool(v.waiting) and bool(v.running) and bool(v.gone),
     ),
@@ -263,6 +264,7 @@ SAFETY: tuple[Safety[Config, View], ...] = (
     *OWN,
     *READY,
     *TRANSFERS,
+    *SESSIONS,
     *WORKER_SAFETY,
     *lifted(
         (rule for rule in encoder_cache.COMPONENT.safety if rule.name in LIFTED_ENCODER),

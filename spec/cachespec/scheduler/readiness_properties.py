@@ -11,11 +11,12 @@ from cachespec.scheduler.configuration import (
     adapter_of,
     ended_length,
     final_length,
+    is_turn,
     least_output,
     priority_of,
 )
 from cachespec.scheduler.operations import Add, Compile, FailStep, Schedule, Update
-from cachespec.scheduler.state import LOADING, View
+from cachespec.scheduler.state import LOADED, LOADING, View
 from cachespec.scheduler.view import in_flight, in_phase, new_plan
 
 
@@ -67,7 +68,10 @@ def grammars_are_awaited(config: Config, before: View, op: Operation, outcome: O
 
 
 def arrivals_are_last(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    """Except where a session keeps its KV between two turns: then its next turn goes first."""
     if not isinstance(op, Add) or op.request in before.waiting or op.request not in after.waiting:
+        return True
+    if is_turn(config, op.request) and op.request in in_phase(after, (LOADED,)):
         return True
     behind = after.waiting[after.waiting.index(op.request) + 1 :]
     return not any(priority_of(config, other) <= priority_of(config, op.request) for other in behind)

@@ -14,8 +14,10 @@ from cachespec.scheduler.configuration import (
     final_length,
     has_grammar,
     is_sent,
+    is_turn,
     items_of,
     kv_config,
+    later_turns,
 )
 from cachespec.scheduler.counts import known_length, rejected_drafts
 from cachespec.scheduler.lines import left_out, placed
@@ -33,12 +35,26 @@ def is_live(state: State, request: Request) -> bool:
     return any(other == request for other in (*state.waiting, *state.running))
 
 
+def has_arrived(state: State, request: Request) -> bool:
+    """Whether the request is known: it waits, runs or is over, or it is a turn that waits for the one before."""
+    return is_live(state, request) or state.queued.has(request) or state.gone.has(request)
+
+
+def is_awaited(config: Config, state: State, request: Request) -> bool:
+    """Whether the request is the next turn of a session that is between two turns."""
+    return is_turn(config, request) and state.gone.has(request - 1) and not has_arrived(state, request)
+
+
 def add(rules: Table, config: Config, state: State, request: Request) -> Result:
     """SCH-9: what can never be served is not queued."""
-    if is_live(state, request) or state.gone.has(request):
+    if is_live(state, request) or state.queued.has(request) or state.gone.has(request):
         return state, PRESENT
+    if is_turn(config, request) and not has_arrived(state, request - 1):
+        return state, ABSENT
     if not rules.accepts(config, request):
         return state, TOO_LARGE
+    if is_turn(config, request) and not state.gone.has(request - 1):
+        return state._replace(queued=state.queued.set(request, 1)), DONE
     state = state._replace(waiting=placed(config, state.waiting, request))
     if has_grammar(config, request):
         state = state._replace(compiling=state.compiling.set(request, 1))
@@ -53,10 +69,16 @@ def compiled(state: State, request: Request) -> Result:
 
 
 def abort(rules: Table, config: Config, state: State, request: Request) -> Result:
-    """X-3: a request in any state gives back everything; output of its steps in flight is dropped."""
-    if not is_live(state, request):
+    """X-3: a request in any state gives back everything; output of its steps in flight is dropped.
+
+    SCH-16: no later turn of its session arrives.
+    """
+    if not is_live(state, request) and not is_awaited(config, state, request):
         return state, ABSENT
-    return gone(rules.abort(rules, config, voided(state, request), request), request), DONE
+    state = gone(rules.abort(rules, config, voided(state, request), request), request)
+    for turn in later_turns(config, request):
+        state = gone(state, turn)
+    return state, DONE
 
 
 def leave(rules: Table, config: Config, state: State, request: Request) -> State:
@@ -85,6 +107,7 @@ def gone(state: State, request: Request) -> State:
         produced=state.produced.remove(request),
         proposed=state.proposed.remove(request),
         compiling=state.compiling.remove(request),
+        queued=state.queued.remove(request),
         gone=state.gone.set(request, 1),
         leaving=state.leaving.set(request, 1),
     )
@@ -151,9 +174,22 @@ def sampled(rules: Table, config: Config, state: State, part: Scheduled, rejecte
     whole = rules.ended(config, part.request)
     length = min(known_length(config, state, part.request) + 1 + part.drafts - rejected, whole)
     if length == whole:
-        return gone(rules.leave(rules, config, voided(state, part.request), part.request), part.request)
+        left = gone(rules.leave(rules, config, voided(state, part.request), part.request), part.request)
+        return rules.next_turn(rules, config, left, part.request)
     state = state._replace(produced=state.produced.set(part.request, length - config.prompts[part.request]))
     return with_drafts(state, part.request, min(config.drafts, final_length(config, part.request) - 1 - length))
+
+
+def next_turn(rules: Table, config: Config, state: State, request: Request) -> State:
+    """SCH-16: a turn that arrived during the one before waits from now on, as an arrival does.
+
+    Between two turns a session holds nothing. What it has computed is found in the prefix cache, like that of others.
+    """
+    if not state.queued.has(request + 1):
+        return state
+    return state._replace(
+        queued=state.queued.remove(request + 1), waiting=placed(config, state.waiting, request + 1)
+    )
 
 
 def with_drafts(state: State, request: Request, drafts: int) -> State:

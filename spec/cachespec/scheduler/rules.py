@@ -173,6 +173,12 @@ class Executed(Protocol):
     def __call__(self, rules: Table, config: Config, state: State, part: Scheduled, accepted: int) -> State: ...
 
 
+class NextTurn(Protocol):
+    """The state after a turn was finished: the next turn of its session may begin."""
+
+    def __call__(self, rules: Table, config: Config, state: State, request: Request) -> State: ...
+
+
 class Table(NamedTuple):
     """The caches of a scheduler, and its rules."""
 
@@ -215,5 +221,6 @@ class Table(NamedTuple):
     ended: Ended
     leave: GivesBack
     """When it is finished."""
+    next_turn: NextTurn
     abort: GivesBack
     """When it is aborted."""

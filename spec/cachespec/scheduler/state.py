@@ -43,7 +43,7 @@ class Plan(NamedTuple):
     """Requests that lost their KV in this round."""
 
 
-LOADS_IN_STEP, LOADING, LOADED, ABANDONED, SENDING = 1, 2, 3, 4, 5
+LOADS_IN_STEP, LOADING, LOADED, ABANDONED, SENDING, KEPT = 1, 2, 3, 4, 5, 6
 """Phases of a transfer."""
 
 
@@ -53,7 +53,8 @@ class Transfer(NamedTuple):
     phase: int
     """`LOADS_IN_STEP`: the request's first step in flight loads it. `LOADING`: the request waits for it. `LOADED`: the
     request waits to be admitted with it. `ABANDONED`: the request was aborted meanwhile, and the load still writes.
-    `SENDING`: the request is finished, and its blocks are read."""
+    `SENDING`: the request is finished, and its blocks are read. `KEPT`, in eras: the request is the next turn of a
+    session, which waits for its input with what it has computed."""
     tokens: int
     """The request's tokens that have their KV when the load is done; 0 if it is sent."""
 
@@ -81,8 +82,10 @@ class State(NamedTuple):
     """Draft tokens that were proposed with the last output and are not scheduled yet; absent where none."""
     compiling: Map[Request, int]
     """Requests that wait for the grammar of their output; each 1."""
+    queued: Map[Request, int]
+    """Turns that have arrived while an earlier turn of their session waits or runs; each 1."""
     gone: Map[Request, int]
-    """Requests that are finished or aborted; each 1."""
+    """Requests that are finished or aborted; each 1. The turns behind an aborted one are, too: none of them arrives."""
     leaving: Map[Request, int]
     """Those of them of which the workers are to be told; each 1."""
     transfers: Map[Request, Transfer]
@@ -104,6 +107,7 @@ class View(NamedTuple):
     produced: tuple[tuple[int, int], ...]
     proposed: tuple[tuple[int, int], ...]
     compiling: tuple[int, ...]
+    queued: tuple[int, ...]
     gone: tuple[int, ...]
     leaving: tuple[int, ...]
     transfers: tuple[tuple[int, Transfer], ...]
@@ -122,6 +126,7 @@ def initial(config: Config, containers: Containers) -> State:
         produced=containers.map(),
         proposed=containers.map(),
         compiling=containers.map(),
+        queued=containers.map(),
         gone=containers.map(),
         leaving=containers.map(),
         transfers=containers.map(),

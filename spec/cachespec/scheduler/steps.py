@@ -11,6 +11,7 @@ from cachespec.scheduler.configuration import (
     Config,
     ended_length,
     final_length,
+    is_turn,
     items_of,
     priority_of,
 )
@@ -25,7 +26,8 @@ from cachespec.scheduler.operations import (
     Update,
 )
 from cachespec.scheduler.readiness_properties import READINESS, could_join
-from cachespec.scheduler.state import ABANDONED, LOADING, Scheduled, View
+from cachespec.scheduler.session_properties import SESSION_STEPS
+from cachespec.scheduler.state import ABANDONED, LOADED, LOADING, Scheduled, View
 from cachespec.scheduler.transfer_properties import TRANSFER_STEPS
 from cachespec.scheduler.view import (
     holders_of_blocks,
@@ -108,9 +110,12 @@ def could_go_on(config: Config, before: View, after: View, request: int) -> bool
 
 
 def who_is_preempted_is_in_front(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    """Except for turns of sessions that keep their KV."""
     preempted = new_plan(before, op, after).preempted
     return not any(
-        other in before.waiting and priority_of(config, other) >= priority_of(config, request)
+        other in before.waiting
+        and priority_of(config, other) >= priority_of(config, request)
+        and not (is_turn(config, other) and other in in_phase(after, (LOADED,)))
         for request in preempted
         if request in after.waiting
         for other in after.waiting[: after.waiting.index(request)]
@@ -172,8 +177,10 @@ def dropped_is_absent(config: Config, before: View, op: Operation, outcome: Outc
 
 
 def the_end_is_said_once(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    """The end of a turn is not said where its session keeps what it has."""
     said = set(new_plan(before, op, after).finished)
-    ended = set(after.gone) - set(before.gone)
+    kept = {turn - 1 for turn, _ in after.transfers if is_turn(config, turn)}
+    ended = set(after.gone) - set(before.gone) - kept
     if isinstance(op, Schedule) and outcome.code not in (Code.REFUSED, Code.FAILED) and after.leaving:
         return False
     return said <= set(before.leaving) and set(after.leaving) == (set(before.leaving) | ended) - said
@@ -371,5 +378,6 @@ STEPS: tuple[Step[Config, View], ...] = (
     *ADMISSION,
     *READINESS,
     *TRANSFER_STEPS,
+    *SESSION_STEPS,
     *WORKER_STEPS,
 )

@@ -31,6 +31,7 @@ def seen(rules: Table, config: Config, state: State) -> View:
         produced=tuple(state.produced.items()),
         proposed=tuple(state.proposed.items()),
         compiling=tuple(request for request, _ in state.compiling.items()),
+        queued=tuple(request for request, _ in state.queued.items()),
         gone=tuple(request for request, _ in state.gone.items()),
         leaving=tuple(request for request, _ in state.leaving.items()),
         transfers=tuple(state.transfers.items()),

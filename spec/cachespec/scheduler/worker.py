@@ -18,7 +18,7 @@ from typing import Annotated, NamedTuple
 from cachespec.kernel import Containers, Map, Name
 from cachespec.kv_blocks import Pool
 from cachespec.kv_blocks.state import NO_TABLE
-from cachespec.scheduler.configuration import Config, ItemIndex, Request, items_of
+from cachespec.scheduler.configuration import Config, ItemIndex, Request, common_tokens, items_of
 
 Key = tuple[int, ...]
 """An encoder output: its content, or its request and item where outputs are not shared."""
@@ -99,9 +99,7 @@ def first_with(config: Config, request: Request, position: int) -> Request:
 
 def is_common(config: Config, one: Request, other: Request, position: int) -> bool:
     """Both requests begin with the same tokens up to this position."""
-    if not config.groups or config.groups[one] != config.groups[other]:
-        return False
-    return position < min(config.shared[one], config.shared[other])
+    return position < common_tokens(config, one, other)
 
 
 def holds(config: Config, written: Token, wanted: Token) -> bool:

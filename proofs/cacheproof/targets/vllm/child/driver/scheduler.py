@@ -15,6 +15,7 @@ from .early_scheduler import EarlyClasses
 from .kv_managers import parameters
 from .modules import module_if_there
 from .schedulers import SCHEDULER, STOP, Classes, Item, Part, Settings, Step
+from .sessions import AWAITS_INPUT, TURN_OVER, Sessions
 from .transfers import Transfers
 from .worker import Chunk, Stage, Worker
 
@@ -60,6 +61,7 @@ class SchedulerDriver(Transfers):
         self._requests: dict[int, Any] = {}
         self._gone: set[int] = set()
         self._compiling: set[int] = set()
+        self._sessions = Sessions({"prompts": ()})
         self._steps: list[Step] = []
         self._worker = Worker(1, self._token, self._output_key)
         self.newest_stage = Stage((), (), (), ())
@@ -98,6 +100,9 @@ class SchedulerDriver(Transfers):
         if asynchronous and config["drafts"] and not self._classes.drafts_ahead:
             raise DriverError("0.11 has no drafts in steps that are ahead of their output")
         self._config = config
+        self._sessions = Sessions(config)
+        if any(config.get("turns", ())) and "resumable" not in parameters(self._classes.request):
+            raise DriverError("turns are not driven: the release has no sessions")
         self._ahead_with_drafts = bool(asynchronous and config["drafts"])
         self._scheduler = self._classes.make(
             Settings(
@@ -137,11 +142,11 @@ class SchedulerDriver(Transfers):
         if self.dead:
             return {}
         scheduler, live = self._scheduler, self._live()
-        running = [int(request.request_id) for request in scheduler.running]
+        running = [self._number(request) for request in scheduler.running]
         computed = {number: self._classes.computed(request, self._steps) for number, request in live.items()}
         newest = self._steps[-1].parts if self._steps else ()
         return {
-            "waiting": [int(request.request_id) for request in self._waiting()],
+            "waiting": [self._number(request) for request in self._waiting()],
             "running": running,
             "computed": _flat((number, count) for number, count in computed.items() if count or number in running),
             "produced": _flat(
@@ -173,27 +178,64 @@ class SchedulerDriver(Transfers):
 
     def _live(self) -> dict[int, Any]:
         """Requests that the scheduler knows, ascending."""
-        return {number: self._requests[number] for number in sorted(set(self._requests) - self._gone)}
+        there = set(self._requests) - self._gone - self._sessions.queued
+        return {number: self._requests[number] for number in sorted(there)}
+
+    def _number(self, request: Any) -> int:
+        """The number of a request of the release: of a session, the turn that is under way."""
+        return self._sessions.number(request.request_id)
 
     def _waiting(self) -> Iterable[Any]:
-        """In the order in which they will be looked at."""
+        """In the order in which they will be looked at. Sessions that wait for input are left out."""
         names = [name for name in (*FIRST_QUEUES, "waiting") if hasattr(self._scheduler, name)]
         waiting = [request for name in names for request in getattr(self._scheduler, name)]
+        waiting = [request for request in waiting if request.status.name != AWAITS_INPUT]
         return sorted(waiting) if MERGED in names and self._config["policy"] else waiting
 
     def _add(self, message: Mapping[str, Any]) -> Reply:
         """The front end turns down a prompt that leaves no room for output, and an id that is known."""
         number = integer(message, "request")
-        if number in self._requests:
+        if number in self._requests or number in self._gone:
             return PRESENT
+        if self._sessions.is_turn(number) and number - 1 not in self._requests:
+            return ABSENT
         if self._config["prompts"][number] >= self._config["max_model_len"]:
             return TOO_LARGE
+        if self._sessions.is_turn(number):
+            return self._add_turn(number)
         request = self._request(number)
         self._requests[number] = request
         if isinstance(self._classes, Classes) and self._value("grammars", number):
             self._classes.await_grammar(request)
             self._compiling.add(number)
         return self._calls.done(lambda: self._scheduler.add_request(request))
+
+    def _add_turn(self, number: int) -> Reply:
+        """The input of a session's next turn; behind that of the last turn, what says that there is no more."""
+        sessions = self._sessions
+        name, kept = sessions.name(number), sessions.kept(number - 1)
+        tokens = [self._token(number, position) for position in range(kept, self._config["prompts"][number])]
+        items = [Item(content, start - kept, length) for content, start, length in self._new_items(number)]
+        arrival = float(len(self._requests))
+        new, output = self._classes.new_request, self._config["outputs"][number]
+        inputs = [new(name, tokens, output, self._hasher, items, arrival=arrival, goes_on=True)]
+        if not sessions.later(number):
+            inputs.append(new(name, tokens[:1], 1, self._hasher, arrival=arrival))
+        self._requests[number] = self._requests[number - 1]
+        sessions.queued.add(number)
+        if number - 1 in self._gone:
+            sessions.begin(number)
+
+        def arrive() -> None:
+            for request in inputs:
+                self._scheduler.add_request(request)
+
+        return self._calls.done(arrive)
+
+    def _new_items(self, number: int) -> list[list[int]]:
+        """The items of a turn that its session did not have before."""
+        items = self._config["items"]
+        return list(items[number][len(items[number - 1]) :]) if items else []
 
     def _compile(self, message: Mapping[str, Any]) -> Reply:
         """What a thread of the engine does in its time: the grammar is there."""
@@ -222,10 +264,16 @@ class SchedulerDriver(Transfers):
             float(len(self._requests)),
             self._value("min_tokens", number),
             self._value("adapters", number),
+            **({"goes_on": True} if self._sessions.later(number) else {}),
         )
 
     def _token(self, number: int, position: int) -> int:
-        """Tokens are named by the group of the request as far as it shares them, and by the request behind."""
+        """Tokens are named by the group of the request as far as it shares them, and by the request behind.
+
+        A turn begins with the tokens of the turn before.
+        """
+        while self._sessions.is_turn(number) and position < self._sessions.kept(number - 1):
+            number -= 1
         groups = self._config["groups"]
         if groups and position < self._config["shared"][number]:
             return -(1 + int(groups[number])) * MIXED_IN + position
@@ -239,21 +287,24 @@ class SchedulerDriver(Transfers):
         if len(self._steps) >= self._config["ahead"]:
             return REFUSED
         before = {number: request.num_computed_tokens for number, request in self._live().items()}
-        running = {int(request.request_id) for request in self._scheduler.running}
+        running = {self._number(request) for request in self._scheduler.running}
 
         def scheduled() -> Reply:
             said = self._scheduler.schedule()
-            preempted = running - {int(request.request_id) for request in self._scheduler.running}
+            preempted = running - {self._number(request) for request in self._scheduler.running}
             if not (said.num_scheduled_tokens or self._classes.dropped(said) or said.finished_req_ids or preempted):
                 return MISS
             parts = tuple(self._part(said, name, before) for name in said.num_scheduled_tokens)
             self._steps.append(Step(said, parts))
             items = self._config["items"]
             self.newest_stage = Stage(
-                told=tuple(self._classes.told(said)),
+                told=tuple(
+                    told._replace(request=self._sessions.number(str(told.request)))
+                    for told in self._classes.told(said)
+                ),
                 chunks=tuple(part.chunk(items[part.request] if items else ()) for part in parts),
                 dropped=tuple(self._classes.dropped_keys(said)),
-                finished=tuple(int(name) for name in said.finished_req_ids),
+                finished=tuple(self._sessions.number(name) for name in said.finished_req_ids),
                 loaded=tuple(
                     Chunk(part.request, load.start, load.end, (), ())
                     for part in parts
@@ -267,7 +318,7 @@ class SchedulerDriver(Transfers):
 
     def _part(self, said: Any, name: str, before: Mapping[int, int]) -> Part:
         """What the workers are to do for a request. They sample where nothing that is known remains."""
-        number, tokens = int(name), said.num_scheduled_tokens[name]
+        number, tokens = self._sessions.number(name), said.num_scheduled_tokens[name]
         start = self._classes.starts(said).get(name, before[number])
         request = self._requests[number]
         known = request.num_tokens + sum(
@@ -294,7 +345,7 @@ class SchedulerDriver(Transfers):
             if self._load_of(part.request, late=False) is not None:
                 del self._loads[part.request]
         sampled = {
-            str(part.request): [self._next_token(part, place) for place in range(1 + min(accepted, part.drafts))]
+            self._sessions.name(part.request): [self._next_token(part, place) for place in range(1 + min(accepted, part.drafts))]
             if part.samples
             else []
             for part in step.parts
@@ -309,6 +360,8 @@ class SchedulerDriver(Transfers):
             over = tuple(one.request for one in step.parts if one.request not in self._gone)
             finished = tuple(number for number in over if self._is_over(number))
             self._gone.update(finished)
+            for number in finished:
+                self._sessions.end(number)
             self._propose(step)
             return Reply("done", finished)
 
@@ -316,7 +369,10 @@ class SchedulerDriver(Transfers):
 
     def _is_over(self, number: int) -> bool:
         """Whether the release has finished the request. One whose blocks are sent is known until they are."""
-        return str(number) not in self._scheduler.requests or bool(self._requests[number].is_finished())
+        request = self._requests[number]
+        if self._sessions.later(number) and request.status.name in TURN_OVER:
+            return True
+        return self._sessions.name(number) not in self._scheduler.requests or bool(request.is_finished())
 
     def _fatal(self, reply: Reply) -> Reply:
         """What an engine's core does with an error out of a step: it ends."""
@@ -345,11 +401,14 @@ class SchedulerDriver(Transfers):
 
     def _abort(self, message: Mapping[str, Any]) -> Reply:
         number = integer(message, "request")
-        if number not in self._live():
+        sessions = self._sessions
+        awaited = sessions.is_turn(number) and number - 1 in self._gone and number not in self._requests
+        if number in self._gone or (number not in self._live() and not awaited):
             return ABSENT
-        self._gone.add(number)
+        self._gone.update((number, *sessions.later(number)))
+        sessions.queued -= self._gone
         status = self._classes.status.FINISHED_ABORTED
-        return self._calls.done(lambda: self._scheduler.finish_requests(str(number), status))
+        return self._calls.done(lambda: self._scheduler.finish_requests(sessions.name(number), status))
 
     def _reset_prefix_cache(self, message: Mapping[str, Any]) -> Reply:
         return self._calls.perform(lambda: DONE if self._scheduler.reset_prefix_cache() else REFUSED)

@@ -148,9 +148,13 @@ class Classes:
         arrival: float = 0.0,
         least: int = 0,
         adapter: int = 0,
+        *,
+        goes_on: bool = False,
     ) -> Any:
-        """The release's own request, which its hasher has hashed."""
-        ends = {"eos_token_id": None} if "eos_token_id" in parameters(self.request) else {}
+        """The release's own request, which its hasher has hashed. `goes_on`: a turn of a session may follow."""
+        ends: dict[str, Any] = {"eos_token_id": None} if "eos_token_id" in parameters(self.request) else {}
+        if goes_on:
+            ends["resumable"] = True
         return self.request(
             request_id=name,
             prompt_token_ids=list(tokens),
