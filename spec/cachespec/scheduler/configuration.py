@@ -237,7 +237,7 @@ def _invalid_turns(config: Config) -> str | None:
         if request == 0:
             return "request 0 cannot be a turn: there is no request before it"
         kept = kept_tokens(config, request - 1)
-        if config.prompts[request] <= kept or kept >= config.max_model_len:
+        if config.prompts[request] <= kept:
             return f"the prompt of turn {request} must be longer than the {kept} tokens that its session keeps"
         if not _continues(config, request, kept):
             return f"the items of turn {request} must be those of the turn before it, and then items of its own input"
@@ -273,8 +273,12 @@ def priority_of(config: Config, request: Request) -> int:
 
 
 def final_length(config: Config, request: Request) -> int:
-    """The most tokens that the request may have. The last of them is never computed."""
-    return min(config.prompts[request] + config.outputs[request], config.max_model_len)
+    """The most tokens that the request may have. The last of them is never computed.
+
+    A prompt that is too long for the model has one token of output, in eras that accept it.
+    """
+    prompt = config.prompts[request]
+    return max(prompt + 1, min(prompt + config.outputs[request], config.max_model_len))
 
 
 def stop_of(config: Config, request: Request) -> int:

@@ -15,7 +15,7 @@ from cachespec.scheduler.configuration import Config, Request, is_asynchronous
 from cachespec.scheduler.counts import known_length
 from cachespec.scheduler.environment import calls
 from cachespec.scheduler.era_states import marks, with_marks
-from cachespec.scheduler.rules import Table
+from cachespec.scheduler.rules import Executed, Table
 from cachespec.scheduler.state import Scheduled, State
 
 Op = TypeVar("Op", bound=Operation)
@@ -69,6 +69,17 @@ def executed_with_place(rules: Table, config: Config, state: State, part: Schedu
     return era_rules.executed_behind(
         rules, config, with_placeholders(state, part.request, placeholders), part, accepted, placeholders
     )
+
+
+def asserting_positive(executed: Executed) -> Executed:
+    """S2b: an assertion says that each count of an executed plan is positive, and ends the engine if not (SCH-1)."""
+
+    def asserted(rules: Table, config: Config, state: State, part: Scheduled, accepted: int) -> State:
+        if part.tokens > 0 or is_dead(state):
+            return executed(rules, config, state, part, accepted)
+        return with_marks(state, DEAD, marks(state, DEAD).set(part.request, 1))
+
+    return asserted
 
 
 def ended_by_assertion(transitions: Transitions[Config, State]) -> Transitions[Config, State]:

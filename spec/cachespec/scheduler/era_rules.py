@@ -119,6 +119,11 @@ def whole_or_aligned(config: Config, state: State, request: Request, start: int,
     return offered_alone_or_limited(config, state, request, start, tokens, budget)
 
 
+def not_negative(config: Config, state: State, request: Request, start: int, tokens: int) -> int:
+    """S3: a negative count is taken as none, so its request is passed over, again and again (C-SCH-28)."""
+    return max(tokens, 0)
+
+
 def is_not_zero(tokens: int) -> bool:
     """C-SCH-1: a negative count is scheduled."""
     return tokens != 0

@@ -7,14 +7,28 @@ admitted. Plans that are made ahead of the output of a turn's end are not modell
 from __future__ import annotations
 
 from cachespec.encoder_cache.era_shared import taken_over as items_taken_over
+from cachespec.kernel import Map
 from cachespec.kv_blocks.handing_over import taken_over as blocks_taken_over
-from cachespec.scheduler.configuration import Config, Request, later_turns
+from cachespec.scheduler.configuration import Config, Request, is_turn, kept_tokens, later_turns
 from cachespec.scheduler.era_loads import READY
 from cachespec.scheduler.era_readiness import among_skipped, among_skipped_with_grammar
+from cachespec.scheduler.era_rules import shorter_than_model
+from cachespec.scheduler.era_states import marks, with_marks
 from cachespec.scheduler.requests import leave
 from cachespec.scheduler.requests import next_turn as turn_begun
 from cachespec.scheduler.rules import Table
 from cachespec.scheduler.state import KEPT, NO_TRANSFER, State, Transfer
+
+
+IDLE = "idle"
+"""A field of the state: the next turns of sessions, by the order in which the turns before them have ended."""
+
+
+def input_is_shorter_than_model(config: Config, request: Request) -> bool:
+    """C-SCH-28: of a turn, only the new input is looked at, and not what the session has before it."""
+    if not is_turn(config, request):
+        return shorter_than_model(config, request)
+    return config.prompts[request] - kept_tokens(config, request - 1) < config.max_model_len
 
 
 def kept_for_next_turn(rules: Table, config: Config, state: State, request: Request) -> State:
@@ -22,11 +36,22 @@ def kept_for_next_turn(rules: Table, config: Config, state: State, request: Requ
     if not goes_on(config, request):
         return leave(rules, config, state, request)
     turn = request + 1
+    ranks = still_idle(state)
+    state = with_marks(state, IDLE, ranks.set(turn, 1 + max((rank for _, rank in ranks.items()), default=0)))
     return state._replace(
         kv=blocks_taken_over(state.kv, request, turn),
         encoder=items_taken_over(state.encoder, request, turn),
         transfers=state.transfers.set(turn, Transfer(KEPT, state.computed.get(request, 0))),
     )
+
+
+def still_idle(state: State) -> Map[Request, int]:
+    """The ranks of turns that have not been admitted."""
+    ranks = marks(state, IDLE)
+    for turn, _ in tuple(ranks.items()):
+        if not state.transfers.has(turn):
+            ranks = ranks.remove(turn)
+    return ranks
 
 
 def goes_on(config: Config, request: Request) -> bool:
@@ -35,11 +60,15 @@ def goes_on(config: Config, request: Request) -> bool:
 
 
 def resumed(state: State, turn: Request) -> State:
-    """The turn has its input: it waits with what the session has computed."""
-    kept = state.transfers.get(turn, NO_TRANSFER)
+    """The turn has its input: it waits with what the session has computed, in the order in which turns ended."""
+    kept, ranks = state.transfers.get(turn, NO_TRANSFER), marks(state, IDLE)
     if kept.phase != KEPT:
         return state
-    return state._replace(transfers=state.transfers.set(turn, kept._replace(phase=READY)))
+    later = tuple(other for other in state.waiting if ranks.get(other, 0) > ranks.get(turn, 0))
+    first = tuple(other for other in state.waiting if other != turn and ranks.get(other, 0) <= ranks.get(turn, 0))
+    return state._replace(
+        waiting=(*first, turn, *later), transfers=state.transfers.set(turn, kept._replace(phase=READY))
+    )
 
 
 def next_turn(rules: Table, config: Config, state: State, request: Request) -> State:

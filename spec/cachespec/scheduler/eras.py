@@ -117,6 +117,7 @@ def scheduler(
 
 ARRIVED: Mapping[str, object] = {"arrived": Map[int, int]}
 MORTAL: Mapping[str, object] = {"dead": Map[int, int]}
+IDLE: Mapping[str, object] = {"idle": Map[int, int]}
 early = partial(
     scheduler,
     wrapped=era_placeholders.ended_by_assertion,
@@ -246,6 +247,7 @@ S2B_RULES = SHARING_RULES._replace(
     queued=era_sessions.queued_among_skipped,
     passed_by=era_readiness.skipped,
     ended=era_readiness.ended_after_least,
+    accepts=era_sessions.input_is_shorter_than_model,
     leave=era_sessions.kept_for_next_turn,
     next_turn=era_sessions.next_turn,
     wanted=era_rules.wanted_up_to_end,
@@ -253,7 +255,7 @@ S2B_RULES = SHARING_RULES._replace(
     load=era_loads.load_and_skip,
     slots=era_blocks.slots_for_all,
     turned_down=era_rules.stopped_or_freed,
-    executed=era_rules.executed_and_released_by_computed,
+    executed=era_placeholders.asserting_positive(era_rules.executed_and_released_by_computed),
 )
 
 S2B = scheduler(
@@ -273,7 +275,7 @@ S2B = scheduler(
         era_readiness.with_skipped_first(era_arrivals.with_arrivals(transitions))
     ),
     alphabet=era_placeholders.calls_of_the_living,
-    marks={**ARRIVED, **MORTAL, "skipped": Map[int, int]},
+    marks={**ARRIVED, **MORTAL, **IDLE, "skipped": Map[int, int]},
     view=era_loads.seen_with_loads(S2B_RULES),
     ends=with_connector,
 ).lacking({ResetRunning: "not modelled: one output is dropped after it, the one in flight or the next (C-SCH-23)"})
@@ -293,6 +295,7 @@ S3_RULES = S2B_RULES._replace(
     after_round=era_admission.with_prefilling,
     offered=era_rules.offered_alone_or_limited,
     fit_item=era_rules.fit_item_whole_first,
+    trimmed=era_rules.not_negative,
     offered_whole=era_rules.whole_or_aligned,
     turned_down=era_rules.skipped_or_freed,
     executed=era_rules.executed_and_released_by_count,
@@ -312,7 +315,7 @@ S3 = scheduler(
     },
     RELEASED_LATE,
     wrapped=lambda transitions: era_loads.with_holders_first(era_arrivals.with_arrivals(transitions)),
-    marks={**ARRIVED, "prefilling": Map[int, int]},
+    marks={**ARRIVED, **IDLE, "prefilling": Map[int, int]},
     view=era_loads.seen_with_loads(S3_RULES),
     ends=with_connector,
 )

@@ -15,11 +15,21 @@ from cachespec.encoder_cache.operations import BLOCKS, ENCODER
 from cachespec.kernel import Outcome
 from cachespec.kv_blocks.transitions import forget
 from cachespec.scheduler import era_rounds, era_rules, readiness, requests
-from cachespec.scheduler.configuration import START, Config, ItemIndex, Request, ended_length, items_of, kv_config
+from cachespec.scheduler.configuration import (
+    START,
+    Config,
+    ItemIndex,
+    Request,
+    ended_length,
+    is_turn,
+    items_of,
+    kv_config,
+)
 from cachespec.scheduler.counts import wanted
 from cachespec.scheduler.feasibility import fits_blocks, fits_chunk, fits_encoder, fits_one_step, limited
 from cachespec.scheduler.items import cuts, is_apart
 from cachespec.scheduler.loading import lacks_reserve
+from cachespec.scheduler.normative import RULES
 from cachespec.scheduler.operations import FailStep
 from cachespec.scheduler.parts import give_up
 from cachespec.scheduler.round_state import Fit, Prefix, Round
@@ -286,6 +296,25 @@ def beside_unfinished_loads(era: Table) -> Table:
     return era._replace(cached_prefix=found)
 
 
+def giving_back_between_turns(rules: Table) -> Table:
+    """C-SCH-26: a session holds nothing between two turns."""
+    return rules._replace(leave=RULES.leave, next_turn=RULES.next_turn)
+
+
+def ended_by_its_own_limit(era: Table) -> Table:
+    """C-SCH-27: each turn ends at its own limit."""
+
+    def ended(config: Config, request: Request) -> int:
+        return ended_length(config, request) if is_turn(config, request) else era.ended(config, request)
+
+    return era._replace(ended=ended)
+
+
+def session_fits_the_model(config: Config, request: Request) -> bool:
+    """C-SCH-28: the tokens of a session leave room for output within the model's length."""
+    return config.prompts[request] < config.max_model_len
+
+
 MENDS = (
     Mend("C-ENC-3", ("S0", "S1"), by_rules(granted_beside_grants)),
     Mend("C-ENC-5", ("S0", "S1"), by_rules(both_given_back)),
@@ -315,4 +344,7 @@ MENDS = (
     Mend("C-KV-6", CONNECTED, around(forgetting_what_failed, FailStep)),
     Mend("C-SCH-24", CONNECTED, by_rules(reserving)),
     Mend("C-SCH-25", CONNECTED, by_rules(beside_unfinished_loads)),
+    Mend("C-SCH-26", CONNECTED, by_rules(giving_back_between_turns)),
+    Mend("C-SCH-27", ("S2b",), by_rules(ended_by_its_own_limit)),
+    Mend("C-SCH-28", CONNECTED, if_also(session_fits_the_model)),
 )

@@ -193,13 +193,13 @@ class SchedulerDriver(Transfers):
         return sorted(waiting) if MERGED in names and self._config["policy"] else waiting
 
     def _add(self, message: Mapping[str, Any]) -> Reply:
-        """The front end turns down a prompt that leaves no room for output, and an id that is known."""
+        """The front end turns down input that leaves no room for output, and an id that is known."""
         number = integer(message, "request")
         if number in self._requests or number in self._gone:
             return PRESENT
         if self._sessions.is_turn(number) and number - 1 not in self._requests:
             return ABSENT
-        if self._config["prompts"][number] >= self._config["max_model_len"]:
+        if self._sessions.new_tokens(number) >= self._config["max_model_len"]:
             return TOO_LARGE
         if self._sessions.is_turn(number):
             return self._add_turn(number)

@@ -49,8 +49,13 @@ class Sessions:
 
     def kept(self, number: int) -> int:
         """The tokens with which the next turn begins: those of the finished turn without the last one."""
-        config = self._config
-        return int(min(config["prompts"][number] + config["outputs"][number], config["max_model_len"])) - 1
+        config, prompt = self._config, self._config["prompts"][number]
+        return int(max(prompt + 1, min(prompt + config["outputs"][number], config["max_model_len"]))) - 1
+
+    def new_tokens(self, number: int) -> int:
+        """The tokens of the request's input: of a turn, those behind what its session keeps."""
+        kept = self.kept(number - 1) if self.is_turn(number) else 0
+        return int(self._config["prompts"][number]) - kept
 
     def begin(self, number: int) -> None:
         """The turn is under way."""
