@@ -7,7 +7,18 @@ from typing import Any, NamedTuple
 from tests.planting import Change
 
 from cachespec.kv_blocks import transitions as kv
-from cachespec.scheduler import Config, configuration, counts, loading, readiness, requests, rounds, transfers, work
+from cachespec.scheduler import (
+    Config,
+    configuration,
+    counts,
+    loading,
+    normative,
+    readiness,
+    requests,
+    rounds,
+    transfers,
+    work,
+)
 
 
 class Planted(NamedTuple):
@@ -77,4 +88,16 @@ TRANSFERS = [
     ),
     bug("KV-7/failed", "loads", (work.load_lost, "$memory.remove($block)", "$memory")),
     bug("SCH-8", "loads", (rounds.loaded_first, "not has_loaded($state, $request)", "False")),
+]
+
+SESSIONS = [
+    bug("SCH-16", "sessions", (requests.add, "$turn and not $state.gone.has($request - 1)", "False")),
+    bug("SCH-16/between", "sessions", (requests.leave, "withdrawn($rules, $config, $state, $request)", "$state")),
+    bug("SCH-16/next", "sessions", (requests.next_turn, "$state.queued.remove($request + 1)", "$state.queued")),
+    bug("SCH-16/aborted", "sessions", (requests.abort, "later_turns($config, $request)", "()")),
+    bug(
+        "SCH-16/found",
+        "sessions",
+        (normative.prefix_in_cache, "cached_prefix($rules, $config, $kv, $request, $known)", "()"),
+    ),
 ]

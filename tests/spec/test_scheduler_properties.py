@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.planting import planted
-from tests.spec.scheduler_bugs import TRANSFERS, WAITING, Planted, bug
+from tests.spec.scheduler_bugs import SESSIONS, TRANSFERS, WAITING, Planted, bug
 
 from cacheproof.model.plan import Plan
 from cacheproof.model.scope import scope_named
@@ -369,6 +369,7 @@ PLANTED = [
     ),
     *WAITING,
     *TRANSFERS,
+    *SESSIONS,
 ]
 
 

@@ -49,6 +49,7 @@ NOT_THERE = (
     "load_failures",
     "failed_loads_end",
     "sends",
+    "turns",
 )
 """Settings of the specification that the implementation lacks. It admits by chunk, as the normative scheduler does."""
 
@@ -112,6 +113,7 @@ def decode(config: Config, row: Row) -> State:
         produced=present(row["produced"]),
         proposed=present(row["proposed"]),
         compiling=FrozenMap(()),
+        queued=FrozenMap(()),
         gone=present(row["gone"]),
         leaving=present(row["leaving"]),
         transfers=FrozenMap(()),

@@ -15,7 +15,7 @@ Request = Annotated[int, Name("request")]
 SenderName = Annotated[int, Name("sender")]
 WorkerName = Annotated[int, Name("worker")]
 
-CONNECTOR = ("loads_later", "load_failures", "failed_loads_end", "sends")
+OF_SCHEDULER = ("loads_later", "load_failures", "failed_loads_end", "sends", "turns")
 """Settings of the scheduler that an engine does not have."""
 HEADER = 2
 """Units before an item in shared memory."""
@@ -59,7 +59,7 @@ def invalid(config: Config) -> str | None:
         return f"shared_memory must be 0 or 1, not {config.shared_memory}"
     if config.shared_memory and (scheduler_config(config).ahead != 1 or frontends(config) != 1):
         return "with shared memory there is one frontend, and one step in flight"
-    for name in CONNECTOR:
+    for name in OF_SCHEDULER:
         if getattr(config, name):
             return f"{name} is specified in the scheduler alone, not in an engine"
     if config.shared_memory and scheduler_config(config).running_resets:

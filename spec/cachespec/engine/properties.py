@@ -11,6 +11,7 @@ from cachespec.engine.state import View, WorkerView, resident, unreported
 from cachespec.engine.worker import DROPPED_TWICE, NO_BYTES, NO_ITEM, NO_TENSOR
 from cachespec.kernel import Progress, Safety, lifted, lifted_progress
 from cachespec.object_store.state import ABSENT, ENDED, PREEMPTED, RUNNING, WAITING
+from cachespec.scheduler.session_properties import SESSIONS
 from cachespec.scheduler.transfer_properties import TRANSFERS
 from cachespec.scheduler.worker import UNWRITTEN, holds
 from cachespec.scheduler.worker_properties import WORKER_SAFETY, last_tokens
@@ -18,9 +19,9 @@ from cachespec.scheduler.worker_properties import WORKER_SAFETY, last_tokens
 CONFIGURED = ("SHM-11",)
 """Properties of the object store that speak of what an engine's configuration does not vary."""
 
-OF_OTHERS = tuple(rule.name for rule in (*WORKER_SAFETY, *TRANSFERS))
+OF_OTHERS = tuple(rule.name for rule in (*WORKER_SAFETY, *TRANSFERS, *SESSIONS))
 """Properties of the scheduler's worker, which executes each plan at once: here the engine's own workers are judged. And
-properties of transfers, which an engine does not have."""
+properties of transfers and sessions, which an engine does not have."""
 
 
 def nothing_was_found(view: View, finding: int) -> bool:

@@ -336,9 +336,7 @@ def first_turn(config: Config, request: Request) -> Request:
 def later_turns(config: Config, request: Request) -> tuple[Request, ...]:
     """The turns of the request's session that come after it."""
     session = first_turn(config, request)
-    return tuple(
-        other for other in range(request + 1, len(config.prompts)) if first_turn(config, other) == session
-    )
+    return tuple(other for other in range(request + 1, len(config.prompts)) if first_turn(config, other) == session)
 
 
 def common_tokens(config: Config, earlier: Request, later: Request) -> int:

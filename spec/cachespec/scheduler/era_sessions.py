@@ -6,7 +6,11 @@ admitted. Plans that are made ahead of the output of a turn's end are not modell
 
 from __future__ import annotations
 
+from typing import cast
+
+from cachespec.encoder_cache import Cache
 from cachespec.encoder_cache.era_shared import taken_over as items_taken_over
+from cachespec.encoder_cache.era_states import SharedCache
 from cachespec.kernel import Map
 from cachespec.kv_blocks.handing_over import taken_over as blocks_taken_over
 from cachespec.scheduler.configuration import Config, Request, is_turn, kept_tokens, later_turns
@@ -18,7 +22,6 @@ from cachespec.scheduler.requests import leave
 from cachespec.scheduler.requests import next_turn as turn_begun
 from cachespec.scheduler.rules import Table
 from cachespec.scheduler.state import KEPT, NO_TRANSFER, State, Transfer
-
 
 IDLE = "idle"
 """A field of the state: the next turns of sessions, by the order in which the turns before them have ended."""
@@ -36,11 +39,12 @@ def kept_for_next_turn(rules: Table, config: Config, state: State, request: Requ
     if not goes_on(config, request):
         return leave(rules, config, state, request)
     turn = request + 1
+    items = items_taken_over(cast("SharedCache", state.encoder), request, turn)
     ranks = still_idle(state)
     state = with_marks(state, IDLE, ranks.set(turn, 1 + max((rank for _, rank in ranks.items()), default=0)))
     return state._replace(
         kv=blocks_taken_over(state.kv, request, turn),
-        encoder=items_taken_over(state.encoder, request, turn),
+        encoder=cast("Cache", items),
         transfers=state.transfers.set(turn, Transfer(KEPT, state.computed.get(request, 0))),
     )
 

@@ -187,9 +187,7 @@ def next_turn(rules: Table, config: Config, state: State, request: Request) -> S
     """
     if not state.queued.has(request + 1):
         return state
-    return state._replace(
-        queued=state.queued.remove(request + 1), waiting=placed(config, state.waiting, request + 1)
-    )
+    return state._replace(queued=state.queued.remove(request + 1), waiting=placed(config, state.waiting, request + 1))
 
 
 def with_drafts(state: State, request: Request, drafts: int) -> State:

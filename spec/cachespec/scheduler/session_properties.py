@@ -32,7 +32,7 @@ def turns_are_in_order(config: Config, view: View) -> bool:
 
 def between_turns_nothing_is_held(config: Config, view: View) -> bool:
     holders = holders_of_blocks(view) | holders_of_items(view)
-    return not any(turn in holders for turn in awaited(config, view))
+    return not any(turn in holders or turn - 1 in holders for turn in awaited(config, view))
 
 
 def a_turn_follows(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
@@ -109,8 +109,7 @@ SESSION_STEPS: tuple[Step[Config, View], ...] = (
         lambda c, b, op, o, a: (
             isinstance(op, Schedule)
             and any(
-                part.request in b.waiting and may_resume(c, b, part.request)
-                for part in new_plan(b, op, a).scheduled
+                part.request in b.waiting and may_resume(c, b, part.request) for part in new_plan(b, op, a).scheduled
             )
         ),
     ),

@@ -299,8 +299,7 @@ class SchedulerDriver(Transfers):
             items = self._config["items"]
             self.newest_stage = Stage(
                 told=tuple(
-                    told._replace(request=self._sessions.number(str(told.request)))
-                    for told in self._classes.told(said)
+                    told._replace(request=self._sessions.number(str(told.request))) for told in self._classes.told(said)
                 ),
                 chunks=tuple(part.chunk(items[part.request] if items else ()) for part in parts),
                 dropped=tuple(self._classes.dropped_keys(said)),
@@ -345,7 +344,9 @@ class SchedulerDriver(Transfers):
             if self._load_of(part.request, late=False) is not None:
                 del self._loads[part.request]
         sampled = {
-            self._sessions.name(part.request): [self._next_token(part, place) for place in range(1 + min(accepted, part.drafts))]
+            self._sessions.name(part.request): [
+                self._next_token(part, place) for place in range(1 + min(accepted, part.drafts))
+            ]
             if part.samples
             else []
             for part in step.parts
