@@ -41,7 +41,7 @@ def any_state(name: str) -> State:
     hints = hints_of(State)
     fields: dict[str, Any] = {
         part: states.fresh(hints[part], f"{name}.{part}")
-        for part in ("computed", "produced", "proposed", "compiling", "gone", "leaving", "transfers")
+        for part in ("computed", "produced", "proposed", "compiling", "queued", "gone", "leaving", "transfers")
     }
     return State(
         kv=opaque(),
