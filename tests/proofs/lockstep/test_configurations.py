@@ -25,8 +25,12 @@ from cachespec.kv_blocks.era_on_demand import allocate
 from cachespec.lru import Config
 from cachespec.scheduler import Config as SchedulerConfig
 from cachespec.scheduler import Schedule
+from cachespec.scheduler.configuration import NOT_WITH_TURNS
 
-NOT_TOGETHER = {("loads_later", "running_resets"), ("running_resets", "sends")}
+NOT_TOGETHER = {("loads_later", "running_resets"), ("running_resets", "sends")} | {
+    (min(name, "turns"), max(name, "turns"))
+    for name in (*NOT_WITH_TURNS, "loads_later", "load_failures", "failed_loads_end")
+}
 """Settings of a scheduler that are refused together."""
 GENERATED = [era for era in table().eras if era.component in GENERATORS]
 

@@ -8,6 +8,7 @@ every guard, and every answer.
 from __future__ import annotations
 
 import random
+from itertools import islice
 from typing import Any
 
 import torch
@@ -17,6 +18,7 @@ from cacheproof.device.listing import Asked, Found, Show
 from cacheproof.device.tensor.comparing import alike, other_side
 from cacheproof.model.registry import AnyComponent, component_named
 from cacheproof.model.scope import DEFAULT, Scope, scopes_of
+from cacheproof.model.target import TargetError
 from cacheproof.tensor_models import MODELS, model_of
 from cacheproof.tensor_models.model import TensorModel
 from cachespec.kernel import NORMATIVE, Operation
@@ -36,9 +38,18 @@ def lockstep(asked: Asked, found: Found, show: Show) -> None:
 
 
 def chosen(component: AnyComponent, count: int) -> list[Scope]:
-    """The default scopes of the normative variant with the most transitions."""
+    """The default scopes of the normative variant with the most transitions, of those that the tensor code has."""
     known = [one for one in scopes_of(component) if one.set == DEFAULT and NORMATIVE in one.variants]
-    return sorted(known, key=lambda one: -(one.expectation(NORMATIVE).transitions or 0))[:count]
+    largest_first = sorted(known, key=lambda one: -(one.expectation(NORMATIVE).transitions or 0))
+    return list(islice((one for one in largest_first if _is_there(component, one)), count))
+
+
+def _is_there(component: AnyComponent, scope: Scope) -> bool:
+    try:
+        model_of(component, scope.config)
+    except TargetError:  # a setting that the tensor code does not have
+        return False
+    return True
 
 
 def walk(asked: Asked, found: Found, component: AnyComponent, scope: Scope) -> None:

@@ -11,7 +11,19 @@ import random
 from collections.abc import Iterable
 from typing import Any
 
-from cachespec.scheduler.configuration import BY_PRIORITY, LENGTH, START, Config, Item, invalid
+from cachespec.scheduler.configuration import (
+    BY_PRIORITY,
+    CONTENT,
+    LENGTH,
+    NOT_WITH_TURNS,
+    START,
+    Config,
+    Item,
+    final_length,
+    invalid,
+    items_of,
+    kept_tokens,
+)
 from cachespec.scheduler.feasibility import is_feasible
 
 SETTINGS = (
@@ -44,6 +56,12 @@ CONNECTED = 0.2
 """The share of the configurations with a connector."""
 AHEAD = 0.3
 """The share of those whose steps may be ahead of their output; releases are compared in the others only."""
+SESSIONS = 0.15
+"""The share of the configurations with sessions of several turns."""
+GOES_ON = 0.6
+"""The chance that a request of those is the next turn of the request before it."""
+NOT_ON_THEIR_OWN = ("loads_later", "load_failures", "failed_loads_end")
+"""Settings that need `external`, which is refused together with turns."""
 LONGEST_PROMPT = 10
 TEMPLATE = 12
 """Tokens of the prefix that the requests of a group share parts of."""
@@ -68,7 +86,8 @@ def attempt(source: random.Random) -> Config:
     """An engine, and the further settings that it has."""
     config = engine(source)
     config = config._replace(**further(source, config))
-    return config._replace(**transfers(source, config)) if source.random() < CONNECTED else config
+    config = config._replace(**transfers(source, config)) if source.random() < CONNECTED else config
+    return sessions(source, config) if source.random() < SESSIONS else config
 
 
 def further(source: random.Random, config: Config) -> dict[str, Any]:
@@ -102,6 +121,61 @@ def transfers(source: random.Random, config: Config) -> dict[str, Any]:
         "ahead": config.ahead if ahead else 1,
         "pipelined": config.pipelined if ahead else 0,
     }
+
+
+def sessions(source: random.Random, config: Config) -> Config:
+    """Some requests become further turns of the request before them. It is drawn last, like `further`.
+
+    Most models and pools then have room for every turn. Most engines have one step at a time and no drafts, as those
+    that are compared with releases.
+    """
+    config = config._replace(**{name: Config._field_defaults[name] for name in (*NOT_WITH_TURNS, *NOT_ON_THEIR_OWN)})
+    turns = tuple(int(source.random() < GOES_ON) if request else 0 for request in range(len(config.prompts)))
+    alone, alike = source.random() >= AHEAD, source.random() < SERVED
+    config = config._replace(
+        turns=turns,
+        ahead=1 if alone else config.ahead,
+        pipelined=0 if alone else config.pipelined,
+        drafts=0 if alone else config.drafts,
+    )
+    for turn, goes_on in enumerate(turns):
+        if goes_on:
+            config = _as_turn(source, config, turn, alike=alike)
+    most = max(final_length(config, request) for request in range(len(config.prompts)))
+    if source.random() >= SERVED:
+        return config
+    return config._replace(
+        token_budget=max(config.token_budget, config.max_running * (config.drafts + 1)),
+        kv_blocks=max(config.kv_blocks, 1 + -(-most // config.block_size)),
+    )
+
+
+def _as_turn(source: random.Random, config: Config, turn: int, *, alike: bool) -> Config:
+    """The request as the next turn of the one before: new input behind all that the session keeps, perhaps an item."""
+    outputs = _put(config.outputs, turn, config.outputs[turn - 1]) if alike else config.outputs
+    longest = config.prompts[turn - 1] + config.outputs[turn - 1] + 3 + outputs[turn]
+    config = config._replace(outputs=outputs, max_model_len=max(config.max_model_len, longest if alike else 0))
+    kept = kept_tokens(config, turn - 1)
+    prompt, items = kept + source.randint(1, 3), list(items_of(config, turn - 1))
+    known = sorted({(item[CONTENT], item[LENGTH]) for of_one in config.items for item in of_one})
+    if known and source.random() < WITH_ITEMS:
+        content, length = source.choice(known)
+        items.append((content, kept, length))
+        prompt = max(prompt, kept + length)
+    same: dict[str, Any] = {
+        name: _put(given, turn, given[turn - 1])
+        for name in ("priorities", "adapters", "groups", "shared")
+        if (given := getattr(config, name))
+    }
+    return config._replace(
+        prompts=_put(config.prompts, turn, prompt),
+        items=_put(config.items, turn, tuple(items)) if config.items else (),
+        **same,
+    )
+
+
+def _put(values: tuple[Any, ...], place: int, value: Any) -> tuple[Any, ...]:
+    return (*values[:place], value, *values[place + 1 :])
 
 
 def engine(source: random.Random) -> Config:

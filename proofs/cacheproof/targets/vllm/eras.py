@@ -30,13 +30,34 @@ class Era:
     apart: tuple[tuple[str, ...], ...] = ()
     """Settings that this release does not have together: where all of a group are not as by default, nothing is
     compared."""
+    outputs_of_first_turn: bool = False
+    """The release gives each turn of a session the output limit of the first (C-SCH-27). Sessions are compared whose
+    turns have as many output tokens, and the last one no fewer."""
     like: Release | None = None
     """The neighbour that the line is of, where this release has no era of its own (see `nearest`)."""
 
     def has(self, config: Any) -> bool:
         """Whether the release has all settings of this configuration."""
         plain = {name for name, default in config._field_defaults.items() if getattr(config, name) == default}
+        if self.outputs_of_first_turn and not all(map(_of_equal_output, _sessions(config))):
+            return False
         return plain.issuperset(self.lacks) and not any(plain.isdisjoint(group) for group in self.apart)
+
+
+def _sessions(config: Any) -> list[list[int]]:
+    """The output tokens of each turn, session by session."""
+    found: list[list[int]] = []
+    for output, goes_on in zip(config.outputs, config.turns or [0] * len(config.outputs), strict=False):
+        if goes_on and found:
+            found[-1].append(output)
+        else:
+            found.append([output])
+    return found
+
+
+def _of_equal_output(turns: list[int]) -> bool:
+    *earlier, last = turns
+    return len(set(earlier)) <= 1 and last >= turns[0]
 
 
 @dataclass(frozen=True, slots=True)
