@@ -330,13 +330,14 @@ def kept_tokens(config: Config, turn: Request) -> int:
 
 def first_turn(config: Config, request: Request) -> Request:
     """The first turn of the request's session; the request itself if it is in none."""
-    return max(other for other in range(request + 1) if not is_turn(config, other))
+    return first_turn(config, request - 1) if is_turn(config, request) else request
 
 
 def later_turns(config: Config, request: Request) -> tuple[Request, ...]:
     """The turns of the request's session that come after it."""
-    session = first_turn(config, request)
-    return tuple(other for other in range(request + 1, len(config.prompts)) if first_turn(config, other) == session)
+    if not is_turn(config, request + 1):
+        return ()
+    return (request + 1, *later_turns(config, request + 1))
 
 
 def common_tokens(config: Config, earlier: Request, later: Request) -> int:
