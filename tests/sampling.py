@@ -1,8 +1,9 @@
 """Which cases of large families of tests are left to the night, and which stand for them when a change is taken.
 
 Every case runs in `make nightly-tests`. For a change, the first case of each group runs, and one in `every` of the
-others. A group is what the name of a case begins with: a component, or the function where a bug is planted. Whole cases
-that take long are named by themselves: other cases of the same file go through the same code.
+others. A group is what the name of a case begins with: a component, or the function where a bug is planted; or it is
+the whole test. Whole cases that take long are named by themselves: other cases of the same file go through the same
+code.
 """
 
 from __future__ import annotations
@@ -21,25 +22,62 @@ class Family:
     test: str
     every: int
     """0: none but the first of each group."""
+    grouped: bool = True
+    """False: the first case stands for all, whatever the others are called."""
 
 
 FAMILIES = (
     Family("tests/impl/test_block_content_mutants.py::test_each_bug_is_caught", 3),
+    Family("tests/impl/test_kv_blocks_mutants.py::test_each_bug_is_caught", 3, grouped=False),
+    Family("tests/impl/test_mirror_tensors.py::test_each_bug_is_caught", 3, grouped=False),
+    Family("tests/impl/test_mirror_tensors.py::test_every_triple_is_that_of_the_specification", 3, grouped=False),
+    Family("tests/impl/test_object_store_lockstep.py::test_a_planted_bug_is_found", 4, grouped=False),
+    Family("tests/impl/test_scheduler.py::test_every_triple_is_the_specifications", 3, grouped=False),
+    Family("tests/impl/test_scheduler_arrivals.py::test_a_bug_is_seen", 4, grouped=False),
+    Family("tests/impl/test_scheduler_mutants.py::test_each_bug_is_caught", 3, grouped=False),
+    Family(
+        "tests/proofs/lockstep/test_lockstep.py::test_planted_in_every_operation_and_shrunk_to_the_least",
+        3,
+        grouped=False,
+    ),
+    Family("tests/proofs/lockstep/test_machine.py::test_the_specification_agrees_with_itself", 3, grouped=False),
     Family(
         "tests/proofs/prove/implementation/test_planted_bugs.py"
         "::test_a_bug_is_refuted_by_a_counterexample_that_was_run",
-        4,
+        0,
     ),
-    Family("tests/proofs/prove/test_planted_bugs.py::test_a_planted_bug_is_refuted", 4),
-    Family("tests/proofs/prove/test_scheduler_bugs.py::test_a_planted_bug_is_refuted", 3),
+    Family("tests/proofs/prove/test_planted_bugs.py::test_a_planted_bug_is_refuted", 0),
+    Family("tests/proofs/prove/test_scheduler_bugs.py::test_a_planted_bug_is_refuted", 0),
+    Family("tests/proofs/search/test_canonical.py::test_canonical_states_stand_for_the_states_themselves", 4),
     Family("tests/proofs/search/test_canonical.py::test_they_do_in_every_scope_of_the_normative_variant", 0),
     Family("tests/proofs/search/test_tensor_agrees.py::test_the_engines_agree_in_every_scope", 0),
+    Family("tests/proofs/show/test_pytest_file.py::test_violations_of_every_era_are_reproduced", 4, grouped=False),
+    Family(
+        "tests/proofs/targets/test_child.py::test_the_oracle_is_a_child_that_agrees_with_the_specification",
+        5,
+        grouped=False,
+    ),
+    Family("tests/proofs/validate/test_corrupted.py::test_the_quick_way_says_what_the_slow_one_says", 4, grouped=False),
+    Family("tests/spec/test_mirror_defences.py::test_a_removed_defence_is_missed", 4, grouped=False),
+    Family("tests/spec/test_mirror_reductions.py::test_the_eras_are_explored_soundly", 4),
 )
 
 TAKE_LONG = (
+    "tests/docs/test_pages.py::test_what_a_page_shows_can_be_done[docs/any_numbers.md]",
     "tests/docs/test_pages.py::test_what_a_page_shows_can_be_done[docs/bench.md]",
     "tests/docs/test_pages.py::test_what_a_page_shows_can_be_done[docs/commands.md]",
+    "tests/docs/test_pages.py::test_what_a_page_shows_can_be_done[docs/formats/vectors.md]",
+    "tests/docs/test_pages.py::test_what_a_page_shows_can_be_done[docs/mirror.md]",
+    "tests/docs/test_pages.py::test_what_a_page_shows_can_be_done[docs/native_engine.md]",
+    "tests/docs/test_pages.py::test_what_a_page_shows_can_be_done[docs/replay.md]",
+    "tests/impl/test_full_shared_memory.py::test_of_two_rings_that_do_not_fit_the_second_is_refused",
     "tests/impl/test_object_store_values.py::test_what_cannot_be_stored_right_is_refused[doubled again and again]",
+    "tests/impl/test_scheduler.py::test_random_runs_with_pictures_are_the_specifications",
+    "tests/packaging/test_install.py::test_the_base_install_checks[editable]",
+    "tests/proofs/device/test_pretended.py::test_a_check_runs_on_a_device[recorded-rounds]",
+    "tests/proofs/lockstep/test_machine.py::test_a_deeper_one_is_shrunk_to_the_least",
+    "tests/proofs/lockstep/test_own_names.py::test_vectors_find_most_bugs",
+    "tests/proofs/prove/implementation/test_contracts.py::test_contracts_of_the_implementation_are_listed_and_kept",
     (
         "tests/proofs/prove/implementation/test_implementation_verb.py"
         "::test_the_operations_of_a_component_are_proved_at_its_shape_and_kept"
@@ -48,13 +86,27 @@ TAKE_LONG = (
         "tests/proofs/prove/test_encoder_budget_bugs.py::test_what_is_let_in_by_a_wrong_rule_is_found"
         "[admit: ($budget._replace(space=0), REFUSED) -> refused/admit]"
     ),
+    (
+        "tests/proofs/prove/test_encoder_budget_bugs.py::test_what_is_let_in_by_a_wrong_rule_is_found"
+        "[admit: embeds > $budget.longest -> BUD-4/admit]"
+    ),
     "tests/proofs/replay/test_hostile_traces.py::test_a_capacity_that_no_machine_has",
+    "tests/proofs/replay/test_hostile_traces.py::test_a_compressed_line_of_gigabytes",
+    "tests/proofs/replay/test_token_traces.py::test_a_preempted_request_computes_again",
     "tests/proofs/replay/test_token_traces.py::test_a_smaller_budget_needs_more_rounds_and_longer_waits",
+    "tests/proofs/search/native/test_native_agrees.py::test_every_variant_is_translated[engine]",
+    "tests/proofs/search/native/test_native_agrees.py::test_every_variant_is_translated[scheduler]",
+    "tests/proofs/search/test_checkpoint.py::test_it_goes_on_after_kill_9_and_after_an_interruption",
     (
         "tests/proofs/search/test_faster_engines.py"
         "::test_without_a_compiler_large_scopes_are_explored_if_they_are_asked_for"
     ),
+    "tests/proofs/search/test_symmetry.py::test_many_automorphisms",
     "tests/proofs/search/test_tensor_checkpoint.py::test_it_goes_on_after_kill_9",
+    "tests/proofs/targets/vllm/test_add.py::test_an_environment_that_fails_leaves_nothing",
+    "tests/proofs/test_pytest_plugin.py::test_a_declared_rule_is_no_failure_and_one_that_never_shows_is_told",
+    "tests/proofs/test_pytest_plugin.py::test_the_sample_project_passes_on_two_workers_that_share_a_seed",
+    "tests/proofs/test_pytest_plugin.py::test_the_seed_and_the_database_are_those_of_hypothesis",
     "tests/proofs/validate/test_input.py::test_random_changes_of_bytes_give_a_verdict_or_one_line[mirror]",
     "tests/spec/test_mirror_requests.py::test_the_scopes_reach_what_they_are_about[duplicates]",
 )
@@ -72,7 +124,7 @@ def left_to_the_night(names: Iterable[str]) -> set[str]:
             night.add(name)
         if test not in families:
             continue
-        found = GROUP.match(case)
+        found = GROUP.match(case) if families[test].grouped else None
         group = test, found[0] if found else ""
         if group not in groups:
             groups.add(group)
