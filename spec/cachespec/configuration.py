@@ -234,8 +234,10 @@ def settings_are_as_asked(
     config: Config, before: Deployment, op: Operation, outcome: Outcome, after: Deployment
 ) -> bool:
     """A start always succeeds; profiling needs one, and changes nothing."""
-    if not isinstance(op, Start):
+    if isinstance(op, Profile):
         return after == before and (outcome == DONE) == (before.started == 1)
+    if not isinstance(op, Start):
+        return True
     settings = (after.started, after.enabled, after.api_processes, after.engines, after.external)
     cached = int(bool(op.multimodal) and bool(op.gigabytes))
     return outcome == DONE and settings == (1, cached, op.api_processes, op.engines, op.external)

@@ -24,7 +24,7 @@ from cachespec.block_hash.eras import (
     TAGGED,
 )
 from cachespec.block_hash.normative import NORMATIVE_BLOCK_HASH
-from cachespec.block_hash.operations import Adapt, Append, Place, Season, Submit, Write
+from cachespec.block_hash.operations import OPERATIONS, Adapt, Append, Place, Season, Submit, Write
 from cachespec.block_hash.properties import SAFETY, STEPS
 from cachespec.block_hash.state import (
     GROUPING,
@@ -80,7 +80,7 @@ COMPONENT: Component[Config, Hashing, View] = Component(
     summary="keys of KV blocks: exact content, chained",
     config=Config,
     invalid=invalid,
-    operations=(Adapt, Season, Write, Place, Submit, Append),
+    operations=OPERATIONS,
     variants=variants(
         NORMATIVE_BLOCK_HASH,
         EXTRAS_BESIDE,

@@ -62,3 +62,13 @@ class Append(Operation):
     lane: ClassVar[tuple[str, str]] = (WORKER, ENGINE)
     request: RequestName
     token: Token
+
+
+OPERATIONS: tuple[type[Operation], ...] = (
+    Adapt,
+    Season,
+    Write,
+    Place,
+    Submit,
+    Append,
+)

@@ -19,7 +19,7 @@ from cachespec.encoder_budget.eras import (
     ONE_MORE,
     ONE_MORE_AS_REVIEWED,
 )
-from cachespec.encoder_budget.operations import Admit, Configure
+from cachespec.encoder_budget.operations import OPERATIONS, Admit, Configure
 from cachespec.encoder_budget.properties import SAFETY, STEPS
 from cachespec.encoder_budget.state import GROUPING, OBSERVABLES, Budget, Settings, View, initial, observe, view
 from cachespec.encoder_budget.transitions import TRANSITIONS, longest_item
@@ -40,7 +40,7 @@ COMPONENT: Component[Config, Budget, View] = Component(
     summary="the encoder's compute and cache budgets, and which items are admitted",
     config=Config,
     invalid=invalid,
-    operations=(Configure, Admit),
+    operations=OPERATIONS,
     variants=variants(
         NORMATIVE_BUDGET, CONSTANT, ONE_MORE, ONE_MORE_AS_REVIEWED, MERGED, CHECKED, IN_EMBEDDINGS, AS_SET
     ),

@@ -50,3 +50,9 @@ class Admit(Operation):
     lane: ClassVar[tuple[str, str]] = ("client", "engine")
 
     item: Item
+
+
+OPERATIONS: tuple[type[Operation], ...] = (
+    Configure,
+    Admit,
+)

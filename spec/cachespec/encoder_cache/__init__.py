@@ -16,6 +16,7 @@ from cachespec.encoder_cache.era_encoder_decoder import ENCODER_DECODER
 from cachespec.encoder_cache.era_per_request import PER_REQUEST, PER_REQUEST_UNTIL_ABORTED
 from cachespec.encoder_cache.era_shared import SHARED, SHARED_BY_COUNT, SHARED_WITH_RESET
 from cachespec.encoder_cache.operations import (
+    OPERATIONS,
     Abandon,
     Allocate,
     CachedInputs,
@@ -47,7 +48,7 @@ COMPONENT: Component[Config, Cache, View] = Component(
     summary="encoder outputs shared by content, evicted for room",
     config=Config,
     invalid=invalid,
-    operations=(CheckAndUpdate, CanAllocate, Allocate, FreeInput, FreeRequest, CachedInputs, Abandon, Report, Reset),
+    operations=OPERATIONS,
     variants=variants(
         NORMATIVE_ENCODER_CACHE,
         PER_REQUEST_UNTIL_ABORTED,

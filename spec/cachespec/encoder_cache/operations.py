@@ -97,3 +97,16 @@ class Report(_Call):
 @dataclass(frozen=True, slots=True)
 class Reset(_Call):
     """`reset()`: empties the cache, because the weights have changed."""
+
+
+OPERATIONS: tuple[type[Operation], ...] = (
+    CheckAndUpdate,
+    CanAllocate,
+    Allocate,
+    FreeInput,
+    FreeRequest,
+    CachedInputs,
+    Abandon,
+    Report,
+    Reset,
+)

@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from cachespec.engine.assembly import engine
 from cachespec.engine.configuration import Config, interchangeable, invalid
-from cachespec.engine.environment import switched_off, unknown
+from cachespec.engine.environment import config_of, rules_out, unknown
 from cachespec.engine.eras import ERAS
 from cachespec.engine.normative import TRANSITIONS
 from cachespec.engine.operations import Cancel, DeliverAbort, DeliverRequest, Execute, SubmitRequest
@@ -70,7 +70,8 @@ COMPONENT: Component[Config, State, View] = Component(
     observables=OBSERVABLES,
     grouping=GROUPING,
     interchangeable=interchangeable,
-    switched_off=switched_off,
+    rules_out=rules_out,
+    config_of=config_of,
     unknown=unknown,
     safety=SAFETY,
     steps=STEPS,

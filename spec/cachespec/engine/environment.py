@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
-from cachespec import mirror, scheduler
+from cachespec import mirror, object_store, scheduler
 from cachespec.engine.configuration import (
     Config,
     contents_of,
@@ -101,28 +102,30 @@ def is_sent_again(parts: Parts, config: Config, state: State, request: int) -> b
     return request in state.unconfirmed[sender][len(state.unconfirmed[sender]) - repeated :]
 
 
-def switched_off(config: Config) -> Mapping[type[Operation], str]:
-    """What a configuration rules out."""
-    off: dict[type[Operation], str] = {Expire: "every answer arrives, in its turn"}
-    off.update(dict.fromkeys((MIRRORED if config.shared_memory else HANDED), "the items take the other way"))
-    if not scheduler_config(config).aborts:
-        off.update(dict.fromkeys((Cancel, DeliverAbort), "aborts = 0"))
-    if not any(scheduler_config(config).grammars):
-        off[Compile] = "no request has a grammar"
-    if not config.resets or not scheduler_config(config).running_resets:
-        off[ResetRunning] = "running_resets = 0, or resets = 0"
+def rules_out(config: Config) -> Mapping[type[Operation], str]:
+    """The operations of the way that items do not take; of resets those that none is left for."""
+    off: dict[type[Operation], str] = dict.fromkeys(
+        (MIRRORED if config.shared_memory else HANDED), "the items take the other way"
+    )
     if not config.resets:
-        off.update(dict.fromkeys((ResetReceiver, Clear, ResetPrefixCache, ResetEncoderCache), "resets = 0"))
-        off[Transmit] = "every message arrives in its turn"
+        off[ResetRunning] = "resets = 0"
     if all(contents_of(config, request) == () for request in requests(config)):
         off.update(dict.fromkeys((Deliver, Receive, Transmit, Retry), "no request has an item"))
     return off
 
 
+def config_of(config: Config, kind: type[Operation]) -> Any:
+    """The configuration of the part that declares the operation; the engine's own for its own operations."""
+    if kind in scheduler.COMPONENT.operations:
+        return scheduler_config(config)
+    if kind in mirror.COMPONENT.operations:
+        return mirror_config(config)
+    return store_config(config) if kind in object_store.COMPONENT.operations else config
+
+
 def unknown(config: Config, operation: Operation) -> str | None:
     """What an operation names that this engine does not have."""
-    if type(operation) in scheduler.COMPONENT.operations:
-        return scheduler.COMPONENT.unknown(scheduler_config(config), operation)
-    if type(operation) in mirror.COMPONENT.operations:
-        return mirror.COMPONENT.unknown(mirror_config(config), operation)
+    for part in (scheduler.COMPONENT, mirror.COMPONENT):
+        if type(operation) in part.operations:
+            return part.unknown(config_of(config, type(operation)), operation)
     return None

@@ -35,6 +35,7 @@ class Cancel(Operation):
     """The client disconnects, at any time after it sent the request."""
 
     lane: ClassVar[tuple[str, str]] = ("client", "P0")
+    setting: ClassVar[str] = "aborts"
     request: Request
 
 
@@ -44,6 +45,7 @@ class DeliverAbort(Operation):
 
     kind: ClassVar[Kind] = Kind.INTERNAL
     lane: ClassVar[tuple[str, str]] = ("P0", "P1")
+    setting: ClassVar[str] = "aborts"
     request: Request
 
 

@@ -14,7 +14,7 @@ from cachespec.kernel.containers import FROZEN, REROOTING, Containers, FrozenMap
 from cachespec.kernel.grouping import Grouping
 from cachespec.kernel.listing import distinct, each_once
 from cachespec.kernel.names import IndexedBy, Name, Rank, RankScope, apart, joined, with_fields
-from cachespec.kernel.operation import Kind, Operation
+from cachespec.kernel.operation import Kind, Operation, unset
 from cachespec.kernel.outcome import (
     ABSENT,
     DIVERGED,
@@ -102,6 +102,7 @@ __all__ = [
     "joined",
     "lifted",
     "lifted_progress",
+    "unset",
     "variants",
     "with_fields",
 ]

@@ -49,6 +49,10 @@ def _never(config: Any, state: Any) -> None:
     return
 
 
+def _itself(config: Any, kind: type[Operation]) -> Any:
+    return config
+
+
 def _nothing(config: Any) -> Mapping[type[Operation], str]:
     """Rules out no operation."""
     return {}
@@ -234,7 +238,8 @@ class Component(Generic[Config, State, View]):
     `observe` gives the public observables of a view, by name: all that an implementation under test has to show.
     `observables` says of each what it holds, in which order and unit; `{sender}` in a name stands for a number.
     `grouping` says which of its integers belong together, for people.
-    `switched_off` names the operations that a configuration rules out, each with the reason.
+    `rules_out` names operations that a configuration rules out and that do not declare it themselves, with the reasons.
+    `config_of` gives the configuration that an operation knows: of a composite, that of the part which declares it.
     `unknown` says what an operation names that the configuration does not have, beyond its names, or None: nothing that
     comes from outside reaches a transition before it was asked.
     `service` says how a request of a recorded workload becomes operations; without it the component is not replayed.
@@ -255,11 +260,17 @@ class Component(Generic[Config, State, View]):
     progress: tuple[Progress[Config, View], ...] = ()
     observables: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     grouping: Mapping[str, Grouping] = field(default_factory=lambda: MappingProxyType({}))
-    switched_off: Callable[[Config], Mapping[type[Operation], str]] = _nothing
+    rules_out: Callable[[Config], Mapping[type[Operation], str]] = _nothing
+    config_of: Callable[[Config, type[Operation]], Any] = _itself
     unknown: Callable[[Config, Operation], str | None] = _nothing_unknown
     service: Service[Config] | Rounds[Config] | None = None
     rules: tuple[Rule[Config, Any], ...] = ()
     own_names: OwnNames[Config, Any] | None = None
+
+    def switched_off(self, config: Config) -> Mapping[type[Operation], str]:
+        """The operations that a configuration rules out, each with the reason."""
+        declared = ((kind, kind.ruled_out(self.config_of(config, kind))) for kind in self.operations)
+        return {**{kind: reason for kind, reason in declared if reason}, **self.rules_out(config)}
 
     def properties(self) -> tuple[Safety[Config, View] | Step[Config, View] | Progress[Config, View], ...]:
         """All properties, in the order in which they are declared."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from cachespec.kernel import Component, variants
 from cachespec.kv_blocks.configuration import Config, interchangeable, invalid
-from cachespec.kv_blocks.environment import switched_off, unknown
+from cachespec.kv_blocks.environment import unknown
 from cachespec.kv_blocks.eras import (
     K0,
     K0_LATE_TOUCH,
@@ -27,6 +27,7 @@ from cachespec.kv_blocks.eras import (
     NORMATIVE_KV_BLOCKS,
 )
 from cachespec.kv_blocks.operations import (
+    OPERATIONS,
     AllocateGroups,
     AllocateSlots,
     AppendSlots,
@@ -49,19 +50,7 @@ COMPONENT: Component[Config, Pool, View] = Component(
     summary="KV blocks shared by prefix and reallocated from the free queue",
     config=Config,
     invalid=invalid,
-    operations=(
-        GetComputedBlocks,
-        AllocateSlots,
-        AllocateGroups,
-        AppendSlots,
-        Commit,
-        RollBack,
-        FreeRequest,
-        Withdraw,
-        EvictBlock,
-        ResetPrefixCache,
-        CommonPrefix,
-    ),
+    operations=OPERATIONS,
     variants=variants(
         NORMATIVE_KV_BLOCKS,
         K0,
@@ -79,7 +68,6 @@ COMPONENT: Component[Config, Pool, View] = Component(
     observables=OBSERVABLES,
     grouping=GROUPING,
     interchangeable=interchangeable,
-    switched_off=switched_off,
     unknown=unknown,
     safety=SAFETY,
     steps=STEPS,

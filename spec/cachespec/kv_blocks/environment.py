@@ -7,7 +7,7 @@ the next one is scheduled. Others allocate with hits that were never found, for 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from itertools import combinations
 
 from cachespec.kernel import Operation, Outcome, distinct
@@ -140,11 +140,6 @@ def blocks_named(operation: Operation) -> Hits:
     if isinstance(operation, AllocateGroups):
         return (*operation.hits, *operation.other_hits)
     return operation.hits if isinstance(operation, AllocateSlots) else ()
-
-
-def switched_off(config: Config) -> Mapping[type[Operation], str]:
-    """What a configuration rules out."""
-    return {} if config.rollbacks else {RollBack: "rollbacks = 0"}
 
 
 def unknown(config: Config, operation: Operation) -> str | None:

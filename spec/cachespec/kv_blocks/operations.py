@@ -106,6 +106,8 @@ class RollBack(_Call):
     count back, and the blocks stay registered.
     """
 
+    setting: ClassVar[str] = "rollbacks"
+
     request: Request
     computed: int
     """Tokens that stay computed."""
@@ -149,3 +151,18 @@ class CommonPrefix(_Call):
     request: Request
     running: tuple[Request, ...]
     """The requests that run, in ascending order."""
+
+
+OPERATIONS: tuple[type[Operation], ...] = (
+    GetComputedBlocks,
+    AllocateSlots,
+    AllocateGroups,
+    AppendSlots,
+    Commit,
+    RollBack,
+    FreeRequest,
+    Withdraw,
+    EvictBlock,
+    ResetPrefixCache,
+    CommonPrefix,
+)

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 from cachespec.kernel import Component, variants
 from cachespec.layer_groups.configuration import CHUNK, CROSS, FULL, STATE, WINDOW, Config, interchangeable, invalid
-from cachespec.layer_groups.environment import switched_off, unknown
+from cachespec.layer_groups.environment import unknown
 from cachespec.layer_groups.eras import K1, K1B, K2, NORMATIVE_LAYER_GROUPS, SAME_STEP
 from cachespec.layer_groups.operations import (
+    OPERATIONS,
     AllocateSlots,
     Commit,
     FreeRequest,
@@ -31,13 +32,12 @@ COMPONENT: Component[Config, Pool, View] = Component(
     summary="groups of layers of different kinds in one pool of blocks",
     config=Config,
     invalid=invalid,
-    operations=(NewStep, GetComputedBlocks, AllocateSlots, Commit, FreeRequest, ResetPrefixCache),
+    operations=OPERATIONS,
     variants=variants(NORMATIVE_LAYER_GROUPS, K1, K1B, K2, SAME_STEP),
     observe=observe,
     observables=OBSERVABLES,
     grouping=GROUPING,
     interchangeable=interchangeable,
-    switched_off=switched_off,
     unknown=unknown,
     safety=SAFETY,
     steps=STEPS,

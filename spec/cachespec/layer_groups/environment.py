@@ -7,10 +7,10 @@ that leaves a block ends with a block, as the scheduler aligns them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 
 from cachespec.kernel import Operation, Outcome, distinct
-from cachespec.layer_groups.configuration import CROSS, STATE, Config, prompt_of
+from cachespec.layer_groups.configuration import STATE, Config, prompt_of
 from cachespec.layer_groups.operations import (
     AllocateSlots,
     Commit,
@@ -88,16 +88,6 @@ def calls_without_discipline(config: Config) -> Iterable[Operation]:
         yield AllocateSlots(request, 0, 1)
         yield AllocateSlots(request, 1, 1)
         yield AllocateSlots(request, 0, config.lengths[request] + 1)
-
-
-def switched_off(config: Config) -> Mapping[type[Operation], str]:
-    """What the configuration rules out."""
-    off: dict[type[Operation], str] = {}
-    if STATE not in config.kinds or CROSS in config.kinds:
-        off[NewStep] = "there is no state that could be found, so no call depends on the step"
-    if not config.resets:
-        off[ResetPrefixCache] = "the prefix cache is not reset"
-    return off
 
 
 def unknown(config: Config, operation: Operation) -> str | None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from cachespec.kernel import Operation
-from cachespec.layer_groups.configuration import Request
+from cachespec.layer_groups.configuration import CROSS, STATE, Config, Request
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +19,12 @@ class _Call(Operation):
 @dataclass(frozen=True, slots=True)
 class NewStep(_Call):
     """`new_step_starts()`: the calls from here on belong to the next step."""
+
+    @classmethod
+    def ruled_out(cls, config: Config) -> str:
+        if STATE in config.kinds and CROSS not in config.kinds:
+            return ""
+        return "there is no state that could be found, so no call depends on the step"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,3 +79,15 @@ class FreeRequest(_Call):
 @dataclass(frozen=True, slots=True)
 class ResetPrefixCache(_Call):
     """`reset_prefix_cache()`: empties the prefix map. REFUSED while blocks are in use."""
+
+    setting: ClassVar[str] = "resets"
+
+
+OPERATIONS: tuple[type[Operation], ...] = (
+    NewStep,
+    GetComputedBlocks,
+    AllocateSlots,
+    Commit,
+    FreeRequest,
+    ResetPrefixCache,
+)

@@ -13,7 +13,7 @@ from cachespec.kernel import Component, variants
 from cachespec.lru.configuration import NOBODY, Config, Key, interchangeable, invalid
 from cachespec.lru.eras import GHOST, RELEASED, STALE_GROWTH
 from cachespec.lru.normative import NORMATIVE_LRU
-from cachespec.lru.operations import Clear, Contains, Evict, Get, Lookup, Pin, Pop, Put, Stat, Touch
+from cachespec.lru.operations import OPERATIONS, Clear, Contains, Evict, Get, Lookup, Pin, Pop, Put, Stat, Touch
 from cachespec.lru.properties import PROGRESS, SAFETY, STEPS
 from cachespec.lru.rules import RULES
 from cachespec.lru.service import SERVICE
@@ -57,7 +57,7 @@ COMPONENT: Component[Config, Cache, View] = Component(
     summary="an LRU cache limited in bytes",
     config=Config,
     invalid=invalid,
-    operations=(Contains, Lookup, Get, Put, Evict, Touch, Pop, Pin, Clear, Stat),
+    operations=OPERATIONS,
     variants=variants(NORMATIVE_LRU, RELEASED, GHOST, STALE_GROWTH),
     observe=observe,
     observables=OBSERVABLES,

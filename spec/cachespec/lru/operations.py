@@ -78,3 +78,17 @@ class Stat(Operation):
     """`cache.stat(delta=True)`: returns hits and look-ups since the previous call."""
 
     returns: ClassVar[tuple[str, ...]] = ("hits", "look-ups")
+
+
+OPERATIONS: tuple[type[Operation], ...] = (
+    Contains,
+    Lookup,
+    Get,
+    Put,
+    Evict,
+    Touch,
+    Pop,
+    Pin,
+    Clear,
+    Stat,
+)

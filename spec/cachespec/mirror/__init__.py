@@ -16,7 +16,7 @@ from cachespec.mirror.normative import NORMATIVE_MIRROR
 from cachespec.mirror.properties import PROGRESS, SAFETY, STEPS
 from cachespec.mirror.service import SERVICE
 from cachespec.mirror.view import GROUPING, OBSERVABLES, View, observe
-from cachespec.mirror.vocabulary import OPERATIONS, switched_off
+from cachespec.mirror.vocabulary import OPERATIONS
 
 COMPONENT: Component[Config, object, View] = Component(
     name="mirror",
@@ -32,7 +32,6 @@ COMPONENT: Component[Config, object, View] = Component(
     safety=SAFETY,
     steps=STEPS,
     progress=PROGRESS,
-    switched_off=switched_off,
     service=SERVICE,
 )
 

@@ -58,10 +58,6 @@ class Requests(NamedTuple):
 class MirrorOperation(Operation):
     """Base of the mirror's operations. The defaults are those of a step of the protocol itself."""
 
-    setting: ClassVar[str] = ""
-    """The setting that allows it, or none."""
-    least: ClassVar[int] = 1
-    """The value from which on the setting allows it."""
     frontend: ClassVar[bool] = False
     """The frontend serves a request with it: it must not fail, and it may change P0."""
     takes: ClassVar[tuple[int, ...]] = ()
@@ -72,13 +68,6 @@ class MirrorOperation(Operation):
     """The side whose cache it empties, or none."""
     adds: ClassVar[tuple[int, int] | None] = None
     """For a fault of the channel: how many messages and answers there are more, at most one of them."""
-
-    @classmethod
-    def ruled_out(cls, config: Config) -> str:
-        """Why it cannot happen in this configuration, or nothing."""
-        if cls.setting == "" or getattr(config, cls.setting) >= cls.least:
-            return ""
-        return f"{cls.setting} = {getattr(config, cls.setting)}"
 
     @classmethod
     def choices(cls, config: Config, sender: int, around: Around) -> Iterable[MirrorOperation]:

@@ -16,7 +16,6 @@ from cachespec.object_store.normative import NORMATIVE_STORE
 from cachespec.object_store.operations import OPERATIONS
 from cachespec.object_store.properties import PROGRESS, SAFETY, STEPS
 from cachespec.object_store.state import Store
-from cachespec.object_store.switches import switched_off
 from cachespec.object_store.view import GROUPING, OBSERVABLES, View, observe
 
 COMPONENT: Component[Config, Store, View] = Component(
@@ -30,7 +29,6 @@ COMPONENT: Component[Config, Store, View] = Component(
     observables=OBSERVABLES,
     grouping=GROUPING,
     interchangeable=interchangeable,
-    switched_off=switched_off,
     unknown=unknown,
     safety=SAFETY,
     steps=(*STEPS, *COMPLETENESS),

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from cachespec.kernel import Kind, Operation
-from cachespec.object_store.configuration import Content, Position, Reader, Request
+from cachespec.object_store.configuration import Config, Content, Position, Reader, Request
 
 STORE = ("P0", "store")
 
@@ -30,6 +30,7 @@ class Touch(Operation):
 
     kind: ClassVar[Kind] = Kind.INTERNAL
     lane: ClassVar[tuple[str, str]] = STORE
+    setting: ClassVar[str] = "touches"
     request: Request
     position: Position
 
@@ -62,6 +63,7 @@ class Store(Operation):
 
     kind: ClassVar[Kind] = Kind.INTERNAL
     lane: ClassVar[tuple[str, str]] = ("P0", "memory")
+    setting: ClassVar[str] = "stores"
     part: int
     """0: the header; 1: the data behind it."""
 
@@ -72,6 +74,7 @@ class Release(Operation):
 
     kind: ClassVar[Kind] = Kind.INTERNAL
     lane: ClassVar[tuple[str, str]] = STORE
+    setting: ClassVar[str] = "touches"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +91,7 @@ class Reject(Operation):
     """P0 drops the request before sending it: it is invalid, the queue is full, or the client has disconnected."""
 
     lane: ClassVar[tuple[str, str]] = ("client", "P0")
+    setting: ClassVar[str] = "rejects"
     request: Request
 
 
@@ -96,6 +100,7 @@ class Forge(Operation):
     """A client sends a request whose first item has a forged handle to another content's chunk."""
 
     lane: ClassVar[tuple[str, str]] = ("client", "P1")
+    setting: ClassVar[str] = "forges"
     request: Request
     content: Content
 
@@ -117,6 +122,7 @@ class Repeat(Operation):
 
     kind: ClassVar[Kind] = Kind.FAULT
     lane: ClassVar[tuple[str, str]] = ("fault", "workers")
+    setting: ClassVar[str] = "repeats"
     request: Request
 
 
@@ -125,6 +131,7 @@ class Preempt(Operation):
     """P1 preempts a running request; it loses its blocks and waits again."""
 
     lane: ClassVar[tuple[str, str]] = ("P1", "P1")
+    setting: ClassVar[str] = "preempts"
     request: Request
 
 
@@ -134,6 +141,7 @@ class Resume(Operation):
 
     kind: ClassVar[Kind] = Kind.INTERNAL
     lane: ClassVar[tuple[str, str]] = ("P1", "workers")
+    setting: ClassVar[str] = "preempts"
     request: Request
 
 
@@ -151,6 +159,7 @@ class Abort(Operation):
     """P1 aborts a request in any state."""
 
     lane: ClassVar[tuple[str, str]] = ("client", "P1")
+    setting: ClassVar[str] = "aborts"
     request: Request
 
 
@@ -169,6 +178,7 @@ class ReaderTouch(Operation):
 
     kind: ClassVar[Kind] = Kind.INTERNAL
     lane: ClassVar[tuple[str, str]] = ("worker", "store")
+    setting: ClassVar[str] = "touches"
     reader: Reader
 
 
@@ -181,6 +191,10 @@ class Read(Operation):
     returns: ClassVar[tuple[str, ...]] = ("content",)
     reader: Reader
 
+    @classmethod
+    def ruled_out(cls, config: Config) -> str:
+        return "stepwise = 1: reading is three steps" if config.stepwise else ""
+
 
 @dataclass(frozen=True, slots=True)
 class Look(Operation):
@@ -188,6 +202,7 @@ class Look(Operation):
 
     kind: ClassVar[Kind] = Kind.INTERNAL
     lane: ClassVar[tuple[str, str]] = ("worker", "memory")
+    setting: ClassVar[str] = "stepwise"
     reader: Reader
 
 
@@ -197,6 +212,7 @@ class Copy(Operation):
 
     kind: ClassVar[Kind] = Kind.INTERNAL
     lane: ClassVar[tuple[str, str]] = ("worker", "memory")
+    setting: ClassVar[str] = "stepwise"
     reader: Reader
 
 
@@ -207,6 +223,7 @@ class Acknowledge(Operation):
     kind: ClassVar[Kind] = Kind.INTERNAL
     lane: ClassVar[tuple[str, str]] = ("worker", "memory")
     returns: ClassVar[tuple[str, ...]] = ("content",)
+    setting: ClassVar[str] = "stepwise"
     reader: Reader
 
 
@@ -216,6 +233,7 @@ class FreeUnused(Operation):
 
     lane: ClassVar[tuple[str, str]] = STORE
     returns: ClassVar[tuple[str, ...]] = ("id",)
+    setting: ClassVar[str] = "reclaims"
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,6 +241,7 @@ class Clear(Operation):
     """P0 forgets every item, even if handles are in flight."""
 
     lane: ClassVar[tuple[str, str]] = STORE
+    setting: ClassVar[str] = "clears"
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,6 +250,7 @@ class Die(Operation):
 
     kind: ClassVar[Kind] = Kind.FAULT
     lane: ClassVar[tuple[str, str]] = ("fault", "worker")
+    setting: ClassVar[str] = "deaths"
     reader: Reader
 
 
@@ -240,6 +260,7 @@ class Restart(Operation):
 
     kind: ClassVar[Kind] = Kind.FAULT
     lane: ClassVar[tuple[str, str]] = ("fault", "P0")
+    setting: ClassVar[str] = "restarts"
 
 
 OPERATIONS: tuple[type[Operation], ...] = (

@@ -12,23 +12,9 @@ from __future__ import annotations
 
 from cachespec.kernel import Component, variants
 from cachespec.publication.configuration import Config, interchangeable, invalid
-from cachespec.publication.environment import switched_off, unknown
+from cachespec.publication.environment import unknown
 from cachespec.publication.eras import DROPPING, NORMATIVE_PUBLICATION, WITHOUT_BARRIER
-from cachespec.publication.operations import (
-    Acknowledge,
-    Allocate,
-    Appear,
-    Clear,
-    Copy,
-    Free,
-    Open,
-    Publish,
-    ReaderDies,
-    Restart,
-    WriteCounts,
-    WriteData,
-    WriteHeader,
-)
+from cachespec.publication.operations import OPERATIONS
 from cachespec.publication.properties import PROGRESS, SAFETY, STEPS
 from cachespec.publication.state import GROUPING, OBSERVABLES, Exchange, View, observe
 
@@ -37,27 +23,12 @@ COMPONENT: Component[Config, Exchange, View] = Component(
     summary="publishing a chunk of shared memory to its readers, store by store",
     config=Config,
     invalid=invalid,
-    operations=(
-        Allocate,
-        WriteHeader,
-        WriteCounts,
-        WriteData,
-        Publish,
-        Appear,
-        Open,
-        Copy,
-        Acknowledge,
-        Free,
-        Clear,
-        ReaderDies,
-        Restart,
-    ),
+    operations=OPERATIONS,
     variants=variants(NORMATIVE_PUBLICATION, WITHOUT_BARRIER, DROPPING),
     observe=observe,
     observables=OBSERVABLES,
     grouping=GROUPING,
     interchangeable=interchangeable,
-    switched_off=switched_off,
     unknown=unknown,
     safety=SAFETY,
     steps=STEPS,

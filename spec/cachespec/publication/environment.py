@@ -68,18 +68,6 @@ def steps_of(config: Config, exchange: Exchange, reader: int) -> Iterable[Operat
         yield ReaderDies(reader)
 
 
-def switched_off(config: Config) -> Mapping[type[Operation], str]:
-    """What a configuration rules out, with the reason."""
-    reasons: dict[type[Operation], str] = {}
-    if not config.clears:
-        reasons[Clear] = "the ring is not cleared"
-    if not config.deaths:
-        reasons[ReaderDies] = "no reader dies"
-    if config.restarts == 0:
-        reasons[Restart] = "the writer does not die"
-    return reasons
-
-
 def unknown(config: Config, operation: Operation) -> str | None:
     """A store that there cannot be."""
     if isinstance(operation, Appear) and operation.which >= config.capacity * len(config.sizes) * config.modulus:

@@ -100,6 +100,7 @@ class Clear(Operation):
     """Marks every chunk in the ring as no longer needed."""
 
     lane: ClassVar[tuple[str, str]] = (WRITER, MEMORY)
+    setting: ClassVar[str] = "clears"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +109,7 @@ class ReaderDies(Operation):
 
     kind: ClassVar[Kind] = Kind.FAULT
     lane: ClassVar[tuple[str, str]] = (READER, WRITER)
+    setting: ClassVar[str] = "deaths"
     reader: Reader
 
 
@@ -117,3 +119,21 @@ class Restart(Operation):
 
     kind: ClassVar[Kind] = Kind.FAULT
     lane: ClassVar[tuple[str, str]] = (WRITER, MEMORY)
+    setting: ClassVar[str] = "restarts"
+
+
+OPERATIONS: tuple[type[Operation], ...] = (
+    Allocate,
+    WriteHeader,
+    WriteCounts,
+    WriteData,
+    Publish,
+    Appear,
+    Open,
+    Copy,
+    Acknowledge,
+    Free,
+    Clear,
+    ReaderDies,
+    Restart,
+)

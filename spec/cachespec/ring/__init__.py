@@ -14,9 +14,9 @@ from __future__ import annotations
 from cachespec.kernel import Component, variants
 from cachespec.ring.chunks import MayGo, Ring, clear_chunks, empty_ring, free_chunks, reserve
 from cachespec.ring.configuration import Config, interchangeable, invalid
-from cachespec.ring.environment import switched_off, unknown
+from cachespec.ring.environment import unknown
 from cachespec.ring.eras import BEGINNING_AGAIN, KEEPING_IDS, NORMATIVE_RING, STAYING_BEHIND
-from cachespec.ring.operations import Allocate, Clear, Free, Read, Restart, Revoke
+from cachespec.ring.operations import OPERATIONS, Allocate, Clear, Free, Read, Restart, Revoke
 from cachespec.ring.properties import PROGRESS, SAFETY, STEPS
 from cachespec.ring.state import GROUPING, OBSERVABLES, Segment, View, initial, observe, view
 
@@ -25,13 +25,12 @@ COMPONENT: Component[Config, Segment, View] = Component(
     summary="the shared-memory ring: one process writes chunks, others read them",
     config=Config,
     invalid=invalid,
-    operations=(Allocate, Read, Revoke, Free, Clear, Restart),
+    operations=OPERATIONS,
     variants=variants(NORMATIVE_RING, STAYING_BEHIND, BEGINNING_AGAIN, KEEPING_IDS),
     observe=observe,
     observables=OBSERVABLES,
     grouping=GROUPING,
     interchangeable=interchangeable,
-    switched_off=switched_off,
     unknown=unknown,
     safety=SAFETY,
     steps=STEPS,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from cachespec.kernel import Operation
 from cachespec.ring.configuration import Config
@@ -48,18 +48,6 @@ def readable(config: Config, segment: Segment) -> Segment:
 def out(segment: Segment) -> tuple[Handle, ...]:
     """The handles that may be presented."""
     return tuple(handle for handle, _ in segment.handles.items())
-
-
-def switched_off(config: Config) -> Mapping[type[Operation], str]:
-    """What a configuration rules out, with the reason."""
-    reasons: dict[type[Operation], str] = {}
-    if not config.clears:
-        reasons[Clear] = "the ring is not cleared"
-    if not config.revocations:
-        reasons[Revoke] = "every handle is presented"
-    if config.restarts == 0:
-        reasons[Restart] = "the writer does not die"
-    return reasons
 
 
 def unknown(config: Config, operation: Operation) -> str | None:

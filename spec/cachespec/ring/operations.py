@@ -47,6 +47,7 @@ class Revoke(Operation):
 
     kind: ClassVar[Kind] = Kind.FAULT
     lane: ClassVar[tuple[str, str]] = (READER, WRITER)
+    setting: ClassVar[str] = "revocations"
     reader: Reader
     content: Content
     identity: Id
@@ -74,6 +75,7 @@ class Clear(Operation):
     """`clear()`: marks every chunk in the ring as no longer needed."""
 
     lane: ClassVar[tuple[str, str]] = (WRITER, MEMORY)
+    setting: ClassVar[str] = "clears"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,3 +84,14 @@ class Restart(Operation):
 
     kind: ClassVar[Kind] = Kind.FAULT
     lane: ClassVar[tuple[str, str]] = (WRITER, MEMORY)
+    setting: ClassVar[str] = "restarts"
+
+
+OPERATIONS: tuple[type[Operation], ...] = (
+    Allocate,
+    Read,
+    Revoke,
+    Free,
+    Clear,
+    Restart,
+)

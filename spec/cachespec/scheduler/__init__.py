@@ -16,10 +16,11 @@ from __future__ import annotations
 
 from cachespec.kernel import NORMATIVE, Component, Variant, variants
 from cachespec.scheduler.configuration import Config, interchangeable, invalid
-from cachespec.scheduler.environment import calls, switched_off, unknown
+from cachespec.scheduler.environment import calls, unknown
 from cachespec.scheduler.eras import S0, S1, S2, S2B, S3
 from cachespec.scheduler.normative import RULES, TRANSITIONS
 from cachespec.scheduler.operations import (
+    OPERATIONS,
     Abort,
     Add,
     Compile,
@@ -57,26 +58,12 @@ COMPONENT: Component[Config, State, View] = Component(
     summary="the scheduling step: tokens, KV blocks and encoder outputs for requests",
     config=Config,
     invalid=invalid,
-    operations=(
-        Add,
-        Compile,
-        Schedule,
-        Update,
-        FinishLoad,
-        FailLoad,
-        FailStep,
-        FinishSend,
-        Abort,
-        ResetPrefixCache,
-        ResetRunning,
-        ResetEncoderCache,
-    ),
+    operations=OPERATIONS,
     variants=variants(NORMATIVE_SCHEDULER, S0, S1, S2, S2B, S3, *SINGLE_FAULTS),
     observe=observe,
     observables=OBSERVABLES,
     grouping=GROUPING,
     interchangeable=interchangeable,
-    switched_off=switched_off,
     unknown=unknown,
     safety=SAFETY,
     steps=STEPS,

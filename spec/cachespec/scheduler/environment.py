@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from cachespec.kernel import Operation
 from cachespec.kv_blocks.state import NO_TABLE
@@ -86,26 +86,6 @@ def faults(config: Config, state: State) -> Iterable[Operation]:
         yield ResetEncoderCache()
     if config.running_resets:
         yield ResetRunning()
-
-
-def switched_off(config: Config) -> Mapping[type[Operation], str]:
-    """What a configuration rules out."""
-    off: dict[type[Operation], str] = {}
-    if not any(config.grammars):
-        off[Compile] = "no request has a grammar"
-    if not any(config.loads_later):
-        off.update(dict.fromkeys((FinishLoad, FailLoad), "loads_later = 0 for all requests"))
-    if not config.load_failures:
-        off.update(dict.fromkeys((FailLoad, FailStep), "load_failures = 0"))
-    if not any(config.sends):
-        off[FinishSend] = "sends = 0 for all requests"
-    if not config.aborts:
-        off[Abort] = "aborts = 0"
-    if not config.running_resets:
-        off[ResetRunning] = "running_resets = 0"
-    if not config.resets:
-        off.update(dict.fromkeys((ResetPrefixCache, ResetEncoderCache), "resets = 0"))
-    return off
 
 
 def unknown(config: Config, operation: Operation) -> str | None:

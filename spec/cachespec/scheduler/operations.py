@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from cachespec.kernel import Kind, Operation
-from cachespec.scheduler.configuration import Request
+from cachespec.kernel import Kind, Operation, unset
+from cachespec.scheduler.configuration import Config, Request
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +28,7 @@ class Compile(Operation):
 
     kind: ClassVar[Kind] = Kind.INTERNAL
     lane: ClassVar[tuple[str, str]] = ("grammar", "scheduler")
+    setting: ClassVar[str] = "grammars"
 
     request: Request
 
@@ -70,6 +71,7 @@ class Abort(Operation):
 
     kind: ClassVar[Kind] = Kind.FAULT
     lane: ClassVar[tuple[str, str]] = ("frontend", "scheduler")
+    setting: ClassVar[str] = "aborts"
 
     request: Request
 
@@ -83,6 +85,7 @@ class FinishLoad(Operation):
 
     kind: ClassVar[Kind] = Kind.INTERNAL
     lane: ClassVar[tuple[str, str]] = ("connector", "scheduler")
+    setting: ClassVar[str] = "loads_later"
 
     request: Request
 
@@ -102,6 +105,10 @@ class FailLoad(Operation):
     blocks: int
     """The request's blocks that are whole, from its first one on."""
 
+    @classmethod
+    def ruled_out(cls, config: Config) -> str:
+        return unset(config, "load_failures") or unset(config, "loads_later")
+
 
 @dataclass(frozen=True, slots=True)
 class FailStep(Operation):
@@ -114,6 +121,7 @@ class FailStep(Operation):
     kind: ClassVar[Kind] = Kind.FAULT
     lane: ClassVar[tuple[str, str]] = ("workers", "scheduler")
     returns: ClassVar[tuple[str, ...]] = ("finished request",)
+    setting: ClassVar[str] = "load_failures"
 
     request: Request
     blocks: int
@@ -126,6 +134,7 @@ class FinishSend(Operation):
 
     kind: ClassVar[Kind] = Kind.INTERNAL
     lane: ClassVar[tuple[str, str]] = ("connector", "scheduler")
+    setting: ClassVar[str] = "sends"
 
     request: Request
 
@@ -136,6 +145,7 @@ class ResetPrefixCache(Operation):
 
     kind: ClassVar[Kind] = Kind.FAULT
     lane: ClassVar[tuple[str, str]] = ("frontend", "scheduler")
+    setting: ClassVar[str] = "resets"
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +157,7 @@ class ResetRunning(Operation):
 
     kind: ClassVar[Kind] = Kind.FAULT
     lane: ClassVar[tuple[str, str]] = ("frontend", "scheduler")
+    setting: ClassVar[str] = "running_resets"
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,3 +166,20 @@ class ResetEncoderCache(Operation):
 
     kind: ClassVar[Kind] = Kind.FAULT
     lane: ClassVar[tuple[str, str]] = ("frontend", "scheduler")
+    setting: ClassVar[str] = "resets"
+
+
+OPERATIONS: tuple[type[Operation], ...] = (
+    Add,
+    Compile,
+    Schedule,
+    Update,
+    FinishLoad,
+    FailLoad,
+    FailStep,
+    FinishSend,
+    Abort,
+    ResetPrefixCache,
+    ResetRunning,
+    ResetEncoderCache,
+)

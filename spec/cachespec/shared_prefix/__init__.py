@@ -24,7 +24,7 @@ from cachespec.shared_prefix.eras import (
     ONE_MORE_AS_REVIEWED,
     ONE_MORE_SHARED,
 )
-from cachespec.shared_prefix.operations import Add, Finish, Step
+from cachespec.shared_prefix.operations import OPERATIONS, Add, Finish, Step
 from cachespec.shared_prefix.properties import PROGRESS, SAFETY, STEPS
 from cachespec.shared_prefix.state import GROUPING, OBSERVABLES, State, View, observe, view
 from cachespec.shared_prefix.transitions import TRANSITIONS, initial
@@ -44,7 +44,7 @@ COMPONENT: Component[Config, Any, View] = Component(
     summary="a cached prefix that ends inside an item: is room for one more item enough (#11895)?",
     config=Config,
     invalid=invalid,
-    operations=(Add, Step, Finish),
+    operations=OPERATIONS,
     variants=variants(
         NORMATIVE_SHARED_PREFIX,
         CONSTANT,

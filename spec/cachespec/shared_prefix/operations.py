@@ -36,3 +36,10 @@ class Finish(Operation):
     lane: ClassVar[tuple[str, str]] = ("client", "scheduler")
 
     request: Request
+
+
+OPERATIONS: tuple[type[Operation], ...] = (
+    Add,
+    Step,
+    Finish,
+)
