@@ -29,6 +29,7 @@ from cachespec.scheduler import (
     parts,
     requests,
     rounds,
+    work,
 )
 
 ALONE_WITH_DRAFTS = Config(
@@ -366,6 +367,11 @@ PLANTED = [
         "KV-7/found",
         "drafts-given-up",
         (requests.executed, "$one.start + $one.tokens - $rejected", "$one.start + $one.tokens"),
+    ),
+    bug(
+        "KV-7/rejected",
+        "drafts-given-up",
+        (work.with_rejected, "truncated($config, $state.worker, $kv, $request, $tokens)", "$state.worker"),
     ),
     *WAITING,
     *TRANSFERS,

@@ -37,6 +37,16 @@ def computed_tokens_are_written(config: Config, view: View) -> bool:
     )
 
 
+def rejected_tokens_are_not_written(config: Config, view: View) -> bool:
+    memory, tables = dict(view.worker.memory), dict(view.kv.tables)
+    return not any(
+        holds(config, memory.get(block, UNWRITTEN), token(config, request, computed))
+        for request, computed in view.computed
+        for block, end in ends_of_blocks(config, tables.get(request, ()))
+        if end - config.block_size <= computed < end
+    )
+
+
 def ends_of_blocks(config: Config, blocks: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
     """The blocks of a table, each with the position behind its last slot."""
     return tuple((block, (index + 1) * config.block_size) for index, block in enumerate(blocks))
@@ -97,6 +107,12 @@ WORKER_SAFETY: tuple[Safety[Config, View], ...] = (
         "the workers have the KV of every token that counts as computed, in the blocks of its request",
         computed_tokens_are_written,
         lambda c, v: any(computed % c.block_size > 0 for _, computed in v.computed) and bool(v.kv.registered),
+    ),
+    Safety(
+        "KV-7/rejected",
+        "the workers have no KV of a request's tokens behind those that count as computed",
+        rejected_tokens_are_not_written,
+        lambda c, v: c.drafts > 0 and any(computed % c.block_size > 0 for _, computed in v.computed),
     ),
 )
 
