@@ -50,6 +50,7 @@ NOT_THERE = (
     "failed_loads_end",
     "sends",
     "turns",
+    "encoder_decoder",
 )
 """Settings of the specification that the implementation lacks. It admits by chunk, as the normative scheduler does."""
 
@@ -140,6 +141,7 @@ def accounted_worker(config: Config, kv: Pool, encoder: Cache, computed: FrozenM
         memory=FrozenMap(sorted(memory.items())),
         missing_outputs=(),
         missing_slots=(),
+        crossed=FrozenMap(),
     )
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from cachespec.encoder_cache.configuration import Config, interchangeable, invalid
 from cachespec.encoder_cache.environment import calls, unknown
+from cachespec.encoder_cache.era_by_model import CacheByModel, by_model
 from cachespec.encoder_cache.era_encoder_decoder import ENCODER_DECODER
 from cachespec.encoder_cache.era_per_request import PER_REQUEST, PER_REQUEST_UNTIL_ABORTED
 from cachespec.encoder_cache.era_shared import SHARED, SHARED_BY_COUNT, SHARED_WITH_RESET
@@ -80,6 +81,7 @@ __all__ = [
     "Abandon",
     "Allocate",
     "Cache",
+    "CacheByModel",
     "CachedInputs",
     "CanAllocate",
     "CheckAndUpdate",
@@ -89,4 +91,5 @@ __all__ = [
     "Report",
     "Reset",
     "View",
+    "by_model",
 ]

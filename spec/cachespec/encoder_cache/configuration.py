@@ -44,6 +44,9 @@ class Config(NamedTuple):
     """1: callers stop once a count has left its range, which happens in variants only."""
     repeats: int = 0
     """1: a content that a request shows several times is asked for each time, as schedulers did before #23544."""
+    encoder_decoder: int = 0
+    """1: the model is an encoder-decoder, for which a release may have another manager. Only schedulers set it: here
+    that manager is a variant."""
 
 
 def invalid(config: Config) -> str | None:
@@ -57,6 +60,8 @@ def invalid(config: Config) -> str | None:
     used = {content for contents in config.requests for content in contents}
     if not used <= set(range(len(config.sizes))):
         return f"requests name contents {sorted(used)}, and there are sizes for 0 to {len(config.sizes) - 1}"
+    if config.encoder_decoder:
+        return "encoder_decoder is a setting of the scheduler; explore the variant ED for such models"
     return _invalid_claims(config) or _invalid_environment(config)
 
 

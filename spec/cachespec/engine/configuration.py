@@ -15,7 +15,7 @@ Request = Annotated[int, Name("request")]
 SenderName = Annotated[int, Name("sender")]
 WorkerName = Annotated[int, Name("worker")]
 
-OF_SCHEDULER = ("loads_later", "load_failures", "failed_loads_end", "sends", "turns")
+OF_SCHEDULER = ("loads_later", "load_failures", "failed_loads_end", "sends", "turns", "encoder_decoder")
 """Settings of the scheduler that an engine does not have."""
 HEADER = 2
 """Units before an item in shared memory."""

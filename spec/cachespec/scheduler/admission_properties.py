@@ -38,10 +38,12 @@ def is_within_limits(config: Config, request: int) -> bool:
     tokens = range(final_length(config, request) - 1)
     at_once = min(len(tokens), config.long_prefill_threshold or len(tokens))
     largest = min(config.encoder_compute, config.encoder_capacity)
+    lengths = [item[LENGTH] for item in items_of(config, request)]
     return (
         config.prompts[request] in range(config.max_model_len)
         and len({token // config.block_size for token in tokens}) <= config.kv_blocks
         and (at_once <= config.token_budget or bool(config.chunked_prefill))
+        and (sum(lengths) <= largest or not config.encoder_decoder)
         and all(
             item[LENGTH] <= min(largest, surely_at_once(config, request, item)) for item in items_of(config, request)
         )

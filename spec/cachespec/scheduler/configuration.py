@@ -31,6 +31,7 @@ SWITCHES = (
     "running_resets",
     "load_failures",
     "failed_loads_end",
+    "encoder_decoder",
 )
 """Settings that are 0 or 1."""
 
@@ -60,6 +61,19 @@ NOT_WITH_TURNS = (
     "running_resets",
 )
 """Settings that are refused together with turns."""
+
+NOT_WITH_ENCODER_DECODER = (
+    "chunked_prefill",
+    "prefix_caching",
+    "whole_items",
+    "long_prefill_threshold",
+    "alignment",
+    "external",
+    "sends",
+    "turns",
+)
+"""Settings that are 0 or empty for an encoder-decoder model. Releases switch the first two and the threshold off, do
+not apply the third, and refuse connectors."""
 
 CONTENT, START, LENGTH = 0, 1, 2
 """The parts of an item."""
@@ -145,6 +159,9 @@ class Config(NamedTuple):
     turns: tuple[int, ...] = ()
     """1: the request is the next turn of the session of the request before it, and arrives after it. Its prompt begins
     with the tokens of that turn except for the last output token. Empty if there is no session."""
+    encoder_decoder: int = 0
+    """1: the model is an encoder-decoder. Its items are no tokens of the prompt and begin at 0. The first step of a
+    request encodes them and writes the cross-attention KV that all later steps read (`is_encoder_decoder`)."""
 
 
 def invalid(config: Config) -> str | None:
@@ -167,6 +184,7 @@ def invalid(config: Config) -> str | None:
         or _invalid_groups(config)
         or _invalid_transfers(config)
         or _invalid_turns(config)
+        or _invalid_model(config)
     )
 
 
@@ -195,8 +213,10 @@ def _invalid_items(config: Config) -> str | None:
     for request, items in enumerate(config.items):
         end = 0
         for content, start, length in items:
-            if content < 0 or length <= 0 or start < end or start + length > config.prompts[request]:
+            if config.encoder_decoder == 0 and (start < end or start + length > config.prompts[request]):
                 return f"the items of request {request} must stand in its prompt one behind the other"
+            if content < 0 or length <= 0:
+                return f"the items of request {request} must have a content and a positive length"
             if lengths.setdefault(content, length) != length:
                 return f"content {content} has two lengths"
             end = start + length
@@ -248,6 +268,18 @@ def _invalid_turns(config: Config) -> str | None:
     return None
 
 
+def _invalid_model(config: Config) -> str | None:
+    if config.encoder_decoder == 0:
+        return None
+    for name in NOT_WITH_ENCODER_DECODER:
+        given = getattr(config, name)
+        if any(given) if isinstance(given, tuple) else given:
+            return f"{name} must be 0 or empty for an encoder-decoder model"
+    if any(item[START] > 0 for items in config.items for item in items):
+        return "the items of an encoder-decoder model begin at 0"
+    return None
+
+
 def _continues(config: Config, turn: Request, kept: int) -> bool:
     """The items of the turn before come first, and no other item begins in what the session keeps."""
     earlier, items = items_of(config, turn - 1), items_of(config, turn)
@@ -265,6 +297,21 @@ def _begun(config: Config, request: Request, common: int) -> tuple[Item, ...]:
 def items_of(config: Config, request: Request) -> tuple[Item, ...]:
     """The items of a request."""
     return config.items[request] if config.items else ()
+
+
+def is_read(config: Config, item: Item, start: int, end: int) -> bool:
+    """Whether the output of the item is read by a step that computes the tokens from `start` up to `end`.
+
+    Of an encoder-decoder model the first step reads it, whichever tokens it computes.
+    """
+    if config.encoder_decoder == 1:
+        return start == 0 and end > 0
+    return item[START] < end and start < item[START] + item[LENGTH]
+
+
+def is_behind(config: Config, item: Item, end: int) -> bool:
+    """Whether no step behind the token at `end` reads the output of the item."""
+    return end > 0 if config.encoder_decoder == 1 else item[START] + item[LENGTH] <= end
 
 
 def priority_of(config: Config, request: Request) -> int:
@@ -368,6 +415,7 @@ def encoder_config(config: Config) -> encoder_cache.Config:
         disciplined=1,
         failures=1,
         resets=config.resets,
+        encoder_decoder=config.encoder_decoder,
     )
 
 

@@ -24,6 +24,7 @@ from cachespec.scheduler.configuration import (
     Request,
     encoder_config,
     is_asynchronous,
+    is_behind,
     items_of,
 )
 from cachespec.scheduler.counts import known_length, prefill_end, promised
@@ -164,7 +165,7 @@ def fit_item_before_11895(
 def fit_item_by_request(rules: Table, config: Config, fit: Fit, request: Request, index: ItemIndex, start: int) -> Fit:
     """S1: what was granted before in the same pass is not counted (C-ENC-3)."""
     item = items_of(config, request)[index]
-    if fit.refused or fit.tokens <= 0 or is_apart(item, start, fit.tokens):
+    if fit.refused or fit.tokens <= 0 or is_apart(config, item, start, fit.tokens):
         return fit
     if look_up(rules, config, fit.encoder, request, index).yes:
         return fit._replace(relies=(*fit.relies, index))
@@ -181,7 +182,11 @@ def fit_item_pinning(rules: Table, config: Config, fit: Fit, request: Request, i
     C-ENC-15: where items are not split, a chunk that begins with an item still splits it.
     """
     item = items_of(config, request)[index]
-    if fit.refused or fit.tokens <= 0 or is_apart(item, start, fit.tokens) or is_chosen(config, fit, request, item):
+    if fit.refused or fit.tokens <= 0 or is_apart(config, item, start, fit.tokens):
+        return fit
+    if config.encoder_decoder == 1:
+        return if_room(rules, config, fit, request, index, start)
+    if is_chosen(config, fit, request, item):
         return fit
     lookup = look_up(rules, config, fit.encoder, request, index)
     fit = fit._replace(encoder=lookup.encoder)
@@ -205,10 +210,12 @@ def if_room(rules: Table, config: Config, fit: Fit, request: Request, index: Ite
 def fit_item_whole_first(rules: Table, config: Config, fit: Fit, request: Request, index: ItemIndex, start: int) -> Fit:
     """S3: whether the item would be split is asked first, and at the item too; a repeated one is referred to later."""
     item = items_of(config, request)[index]
-    if fit.refused or fit.tokens <= 0 or is_apart(item, start, fit.tokens):
+    if fit.refused or fit.tokens <= 0 or is_apart(config, item, start, fit.tokens):
         return fit
     if config.whole_items and start <= item[START] and start + fit.tokens < item[START] + item[LENGTH]:
         return stopped(fit, item[START] - start)
+    if config.encoder_decoder == 1:
+        return if_room(rules, config, fit, request, index, start)
     if is_chosen(config, fit, request, item):
         return fit._replace(relies=(*fit.relies, index))
     lookup = look_up(rules, config, fit.encoder, request, index)
@@ -324,12 +331,15 @@ def released_at_once(rules: Table, config: Config, state: State, part: Scheduled
 
 
 def with_listed_released(rules: Table, config: Config, state: State, request: Request, end: int) -> State:
-    """Of the items that count as the request's, those before this position."""
+    """Of the items that count as the request's, those before this position.
+
+    Of an encoder-decoder model: all, once a token of the request counts as computed.
+    """
     encoder = state.encoder
+    end = state.computed.get(request, 0) if config.encoder_decoder == 1 else end
     _, listed = rules.encoder.step(encoder_config(config), encoder, CachedInputs(request))
     for index in listed.values:
-        _, start, length = items_of(config, request)[index]
-        if start + length <= end:
+        if is_behind(config, items_of(config, request)[index], end):
             encoder = release(rules, config, encoder, request, index)
     return state._replace(encoder=encoder)
 

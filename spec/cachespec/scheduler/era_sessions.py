@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from typing import cast
 
-from cachespec.encoder_cache import Cache
+from cachespec.encoder_cache import Cache, CacheByModel
 from cachespec.encoder_cache.era_shared import taken_over as items_taken_over
-from cachespec.encoder_cache.era_states import SharedCache
 from cachespec.kernel import Map
 from cachespec.kv_blocks.handing_over import taken_over as blocks_taken_over
 from cachespec.scheduler.configuration import Config, Request, is_turn, kept_tokens, later_turns
@@ -39,7 +38,8 @@ def kept_for_next_turn(rules: Table, config: Config, state: State, request: Requ
     if not goes_on(config, request):
         return leave(rules, config, state, request)
     turn = request + 1
-    items = items_taken_over(cast("SharedCache", state.encoder), request, turn)
+    encoder = cast("CacheByModel", state.encoder)
+    items = encoder._replace(shared=items_taken_over(encoder.shared, request, turn))
     ranks = still_idle(state)
     state = with_marks(state, IDLE, ranks.set(turn, 1 + max((rank for _, rank in ranks.items()), default=0)))
     return state._replace(

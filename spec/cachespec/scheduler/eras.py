@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
-from cachespec.encoder_cache import PER_REQUEST, SHARED, SHARED_BY_COUNT, SHARED_WITH_RESET
+from cachespec.encoder_cache import PER_REQUEST, SHARED, SHARED_BY_COUNT, SHARED_WITH_RESET, by_model
 from cachespec.kernel import Map, Operation, Transitions, Variant, with_fields
 from cachespec.kv_blocks.eras import K0B, K1_QUEUED, K1B_QUEUED, K2
 from cachespec.scheduler import (
@@ -13,6 +13,7 @@ from cachespec.scheduler import (
     era_arrivals,
     era_blocks,
     era_early,
+    era_encoder_decoder,
     era_loads,
     era_placeholders,
     era_readiness,
@@ -212,7 +213,7 @@ S2 = scheduler(
         may_join=era_readiness.may_join_scheduled,
         wanted=era_placeholders.wanted_up_to_model,
         cached_prefix=era_rules.found_or_counted,
-        turned_down=era_rules.skipped_if_long,
+        turned_down=era_encoder_decoder.skipped_or_dead,
         after_round=era_placeholders.kept_where_counted,
         executed=era_placeholders.executed_with_place,
         leave=era_placeholders.leave,
@@ -240,7 +241,7 @@ LOADS: Mapping[type[Operation], str] = {
 
 S2B_RULES = SHARING_RULES._replace(
     kv=K1B_QUEUED,
-    encoder=SHARED_WITH_RESET,
+    encoder=by_model(SHARED_WITH_RESET),
     serve_running=era_rounds.serve_and_restore_scheduled,
     admit_waiting=era_readiness.asserting_adapters(era_loads.admit_and_promote),
     may_join=era_readiness.may_join_scheduled,
@@ -282,7 +283,7 @@ S2B = scheduler(
 
 S3_RULES = S2B_RULES._replace(
     kv=K2,
-    encoder=SHARED_BY_COUNT,
+    encoder=by_model(SHARED_BY_COUNT),
     load=era_loads.load_reserving,
     serve_running=era_rounds.serve_and_restore,
     admit_waiting=era_admission.admit_delivered,

@@ -15,6 +15,7 @@ def is_feasible(config: Config, request: Request) -> bool:
         config.prompts[request] < config.max_model_len
         and fits_blocks(config, request)
         and fits_one_step(config, request)
+        and fits_first_step(config, request)
         and all(fits_encoder(config, item) and fits_chunk(config, request, item) for item in items_of(config, request))
     )
 
@@ -33,6 +34,12 @@ def fits_one_step(config: Config, request: Request) -> bool:
 def fits_encoder(config: Config, item: Item) -> bool:
     """BUD-3, C-ENC-11: an item is encoded in one step and kept in one piece."""
     return item[LENGTH] <= min(config.encoder_compute, config.encoder_capacity)
+
+
+def fits_first_step(config: Config, request: Request) -> bool:
+    """BUD-3: all items of a request of an encoder-decoder model are encoded in its first step."""
+    together = sum(item[LENGTH] for item in items_of(config, request))
+    return config.encoder_decoder == 0 or together <= min(config.encoder_compute, config.encoder_capacity)
 
 
 def fits_chunk(config: Config, request: Request, item: Item) -> bool:

@@ -3,6 +3,9 @@
 A token of an item cannot be computed without the embeddings of the item, and those are encoded all at once. So a chunk
 of tokens ends before the first item that is not there and cannot be encoded now; where it begins inside of that item,
 nothing of the request is scheduled.
+
+The items of an encoder-decoder model are encoded all together in the first step of a request, without a look at what
+the encoder cache has: that step writes cross-attention KV, and no later one reads their outputs.
 """
 
 from __future__ import annotations
@@ -23,12 +26,14 @@ def fitted(rules: Table, config: Config, fit: Fit, request: Request, start: int)
 def fit_item(rules: Table, config: Config, fit: Fit, request: Request, index: ItemIndex, start: int) -> Fit:
     """One item. SCH-3: the tokens that remain touch it only if it is there, or encoded in this step."""
     item = items_of(config, request)[index]
-    if fit.refused or fit.tokens <= 0 or is_apart(item, start, fit.tokens):
+    if fit.refused or fit.tokens <= 0 or is_apart(config, item, start, fit.tokens):
         return fit
     if config.whole_items and cuts(item, start, fit.tokens):
         return up_to(fit, item, start)
     if fit.closed and not fit.encoder.held.has((request, index)):
         return up_to(fit, item, start)
+    if config.encoder_decoder == 1:
+        return with_room(rules, config, fit, request, index, start)
     lookup = look_up(rules, config, fit.encoder, request, index)
     fit = fit._replace(encoder=lookup.encoder)
     if lookup.yes or is_granted(config, fit, request, item):
@@ -59,8 +64,10 @@ def up_to(fit: Fit, item: Item, start: int) -> Fit:
     return fit._replace(tokens=max(0, min(fit.tokens, item[START] - start)), refused=1)
 
 
-def is_apart(item: Item, start: int, tokens: int) -> bool:
+def is_apart(config: Config, item: Item, start: int, tokens: int) -> bool:
     """The tokens do not touch the item: they end before it, or its KV is there."""
+    if config.encoder_decoder == 1:
+        return start > 0
     return item[START] >= start + tokens or item[START] + item[LENGTH] <= start
 
 

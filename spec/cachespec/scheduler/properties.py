@@ -11,6 +11,7 @@ from cachespec.scheduler.configuration import (
     encoder_config,
     ended_length,
     final_length,
+    is_behind,
     items_of,
     kv_config,
 )
@@ -116,7 +117,7 @@ def executed_of(view: View, request: int) -> int:
 def items_are_let_go(config: Config, view: View) -> bool:
     """An item of which every token is computed is not read again."""
     return not any(
-        items_of(config, request)[index][START] + items_of(config, request)[index][LENGTH] <= executed_of(view, request)
+        is_behind(config, items_of(config, request)[index], executed_of(view, request))
         for request, index in view.encoder.held
         if request in view.running
     )

@@ -6,13 +6,12 @@ from cachespec.encoder_cache import Reset
 from cachespec.kernel import ABSENT, DONE, PRESENT, TOO_LARGE, Code, Outcome
 from cachespec.kv_blocks import ResetPrefixCache as ResetBlocks
 from cachespec.scheduler.configuration import (
-    LENGTH,
-    START,
     Config,
     Request,
     encoder_config,
     final_length,
     has_grammar,
+    is_behind,
     is_sent,
     is_turn,
     items_of,
@@ -160,7 +159,7 @@ def with_items_released(rules: Table, config: Config, state: State, request: Req
     """Items before this position are in the KV cache now."""
     items, encoder = items_of(config, request), state.encoder
     for index in range(len(items)):
-        if items[index][START] + items[index][LENGTH] <= end:
+        if is_behind(config, items[index], end):
             encoder = release(rules, config, encoder, request, index)
     return state._replace(encoder=encoder)
 

@@ -18,7 +18,7 @@ from cachespec.scheduler.parts import give_up, reported, slots, take, without_bl
 from cachespec.scheduler.round_state import Fit, Prefix, Round, Search, Slots
 from cachespec.scheduler.rules import Table
 from cachespec.scheduler.state import LOADING, Line, Plan, Scheduled, State, Transfer
-from cachespec.scheduler.work import executed_by_workers, load_lost, loaded
+from cachespec.scheduler.work import executed_by_workers, load_lost, loaded, with_new_blocks
 from cachespec.scheduler.worker import Chunk, blocks_of
 
 
@@ -239,7 +239,7 @@ def is_full(config: Config, current: Round) -> bool:
 
 def admit(rules: Table, config: Config, state: State, request: Request) -> State:
     """It runs from now on. SCH-7: it is served after those that are as important, and preempted before them."""
-    return state._replace(
+    return with_new_blocks(config, state, request)._replace(
         waiting=left_out(state.waiting, request),
         running=rules.joined(config, state.running, request),
     )

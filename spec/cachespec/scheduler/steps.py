@@ -30,6 +30,7 @@ from cachespec.scheduler.session_properties import SESSION_STEPS
 from cachespec.scheduler.state import ABANDONED, LOADED, LOADING, Scheduled, View
 from cachespec.scheduler.transfer_properties import TRANSFER_STEPS
 from cachespec.scheduler.view import (
+    accounted,
     holders_of_blocks,
     holders_of_items,
     in_flight,
@@ -75,6 +76,8 @@ def items_are_there(config: Config, before: View, op: Operation, outcome: Outcom
 
 def begun_inside(config: Config, part: Scheduled) -> tuple[int, ...]:
     """The places of the items in the middle of which this part of a plan begins; there is one at the most."""
+    if config.encoder_decoder == 1:
+        return ()
     items = enumerate(items_of(config, part.request))
     return tuple(index for index, item in items if item[START] < part.start < item[START] + item[LENGTH])
 
@@ -170,7 +173,7 @@ def what_flies_is_resident(config: Config, before: View, op: Operation, outcome:
 
 
 def dropped_is_absent(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
-    resident = {key for key, _ in after.encoder.entries}
+    resident = set(accounted(after))
     dropped = new_plan(before, op, after).dropped
     width = max((len(key) for key, _ in (*after.encoder.entries, *before.encoder.entries)), default=1)
     return not resident & {dropped[index : index + width] for index in range(0, len(dropped), width)}

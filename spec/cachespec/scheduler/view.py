@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from cachespec.kernel import Grouping, Observation, Operation
-from cachespec.scheduler.configuration import LENGTH, START, Config, encoder_config, items_of, kv_config
+from cachespec.scheduler.configuration import Config, encoder_config, is_read, items_of, kv_config
 from cachespec.scheduler.operations import Schedule
 from cachespec.scheduler.rules import Table
 from cachespec.scheduler.state import LOADED, LOADING, Plan, Scheduled, State, View
-from cachespec.scheduler.worker import view_of
+from cachespec.scheduler.worker import Key, view_of
 
 EMPTY = Plan((), (), (), ())
 
@@ -74,12 +74,10 @@ def counted(view: View) -> tuple[tuple[int, int], ...]:
 
 
 def touched(config: Config, part: Scheduled) -> tuple[int, ...]:
-    """The places of the items of which this part of a plan computes a token."""
+    """The places of the items of which this part of a plan reads the output."""
     end = part.start + part.tokens
     return tuple(
-        index
-        for index, item in enumerate(items_of(config, part.request))
-        if item[START] < end and part.start < item[START] + item[LENGTH]
+        index for index, item in enumerate(items_of(config, part.request)) if is_read(config, item, part.start, end)
     )
 
 
@@ -93,9 +91,14 @@ def waits_for_item(config: Config, view: View, request: int) -> bool:
     """Its next token is one of an item that it does not hold."""
     computed = dict(view.computed)[request]
     return any(
-        item[START] <= computed < item[START] + item[LENGTH] and (request, index) not in view.encoder.held
+        is_read(config, item, computed, computed + 1) and (request, index) not in view.encoder.held
         for index, item in enumerate(items_of(config, request))
     )
+
+
+def accounted(view: View) -> tuple[Key, ...]:
+    """The entries that the encoder cache manager keeps. One that counts slots only keeps none, and lists outputs."""
+    return tuple(key for key, _ in view.encoder.entries) if "cached" in view.encoder.shown else ()
 
 
 def in_flight(view: View, request: int) -> tuple[Scheduled, ...]:

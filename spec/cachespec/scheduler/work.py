@@ -13,17 +13,21 @@ from cachespec.scheduler.worker import (
     Chunk,
     Key,
     Worker,
+    attended,
     blocks_of,
     cleared,
+    crossed,
     dropped,
     encoded,
     gathered,
     is_written,
     kept_blocks,
+    kept_cross_attention,
     keys_in,
     read,
     token,
     truncated,
+    uncrossed,
     written,
 )
 
@@ -49,6 +53,8 @@ def executed_by_workers(rules: Table, config: Config, state: State, plan: Plan, 
         worker = encoded(worker, tuple(rules.output_key(config, part.request, index) for index in part.encode))
     for part in plan.scheduled:
         worker = with_gathered(rules, config, worker, part)
+    for part in plan.scheduled if config.encoder_decoder == 1 else ():
+        worker = with_cross_attention(rules, config, worker, part)
     for chunk in chunks:
         worker = written(config, worker, chunk)
     for chunk in chunks:
@@ -68,6 +74,23 @@ def with_gathered(rules: Table, config: Config, worker: Worker, part: Scheduled)
     for index in touched(config, part):
         worker = gathered(worker, part.request, index, rules.output_key(config, part.request, index))
     return worker
+
+
+def with_cross_attention(rules: Table, config: Config, worker: Worker, part: Scheduled) -> Worker:
+    """ENC-8: what the first step of a request has written of its items, each later one reads."""
+    for index in range(len(items_of(config, part.request))):
+        if part.start == 0:
+            worker = crossed(worker, part.request, index, rules.output_key(config, part.request, index))
+        else:
+            worker = attended(worker, part.request, index)
+    return worker
+
+
+def with_new_blocks(config: Config, state: State, request: Request) -> State:
+    """An admitted request has new blocks for cross-attention KV, if the model needs any."""
+    if config.encoder_decoder == 0:
+        return state
+    return state._replace(worker=uncrossed(config, state.worker, request))
 
 
 def loaded(config: Config, state: State, request: Request, prefix: Prefix) -> State:
@@ -111,4 +134,5 @@ def with_outputs_cleared(config: Config, state: State) -> State:
 
 def normal(config: Config, state: State) -> State:
     """Canonical form: a block that no table names and that cannot be found is written before it is read."""
-    return state._replace(worker=kept_blocks(config, state.worker, state.kv))
+    worker = kept_blocks(config, state.worker, state.kv)
+    return state._replace(worker=kept_cross_attention(config, worker, state.computed))

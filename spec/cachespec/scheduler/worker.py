@@ -8,6 +8,9 @@ KV-7/read). On a real engine it is a crash or another request's data.
 A plan changes the worker as soon as it is made. Plans are executed in order and no later operation changes one, so the
 worker has the same contents as one that executes each plan later. The exceptions are rejected drafts, which `truncated`
 takes back, and a KV transfer from an external store, which `loaded` adds before the plan of its request.
+
+Of an encoder-decoder model the first step of a request writes cross-attention KV from the encoder outputs of all its
+items, and later steps read that KV. It has blocks of its own, which a request gets with each admission.
 """
 
 from __future__ import annotations
@@ -37,9 +40,12 @@ class Worker(NamedTuple):
     memory: Map[Block, Token]
     """The last token of each written block. Its earlier slots have the KV of the tokens before; absent if unwritten."""
     missing_outputs: tuple[tuple[Request, ItemIndex], ...]
-    """Of the newest plan: requests and items whose encoder output is gathered and was not computed."""
+    """Of the newest plan: requests and items whose encoder output is gathered and was not computed; of an
+    encoder-decoder model, whose cross-attention KV is read and was not written."""
     missing_slots: tuple[tuple[Request, int], ...]
     """Of the newest plan: requests and the position of the first token whose KV is read and was not computed."""
+    crossed: Map[tuple[Request, ItemIndex], int]
+    """Requests that run and items whose cross-attention KV was written since the request was admitted; each 1."""
 
 
 class Chunk(NamedTuple):
@@ -59,11 +65,18 @@ class WorkerView(NamedTuple):
     memory: tuple[tuple[int, Token], ...]
     missing_outputs: tuple[tuple[Request, ItemIndex], ...]
     missing_slots: tuple[tuple[Request, int], ...]
+    crossed: tuple[tuple[Request, ItemIndex], ...]
 
 
 def initial_worker(containers: Containers) -> Worker:
     """Nothing has been computed."""
-    return Worker(outputs=containers.map(), memory=containers.map(), missing_outputs=(), missing_slots=())
+    return Worker(
+        outputs=containers.map(),
+        memory=containers.map(),
+        missing_outputs=(),
+        missing_slots=(),
+        crossed=containers.map(),
+    )
 
 
 def view_of(worker: Worker) -> WorkerView:
@@ -73,6 +86,7 @@ def view_of(worker: Worker) -> WorkerView:
         memory=tuple(worker.memory.items()),
         missing_outputs=worker.missing_outputs,
         missing_slots=worker.missing_slots,
+        crossed=tuple(pair for pair, _ in worker.crossed.items()),
     )
 
 
@@ -137,6 +151,28 @@ def gathered(worker: Worker, request: Request, index: ItemIndex, key: Key) -> Wo
     if worker.outputs.has(key):
         return worker
     return worker._replace(missing_outputs=(*worker.missing_outputs, (request, index)))
+
+
+def crossed(worker: Worker, request: Request, index: ItemIndex, key: Key) -> Worker:
+    """The first step of a request writes the cross-attention KV of an item whose output is in memory."""
+    if not worker.outputs.has(key):
+        return worker
+    return worker._replace(crossed=worker.crossed.set((request, index), 1))
+
+
+def attended(worker: Worker, request: Request, index: ItemIndex) -> Worker:
+    """ENC-8: a later step reads that KV. If it was not written, its encoder output is missing."""
+    if worker.crossed.has((request, index)):
+        return worker
+    return worker._replace(missing_outputs=(*worker.missing_outputs, (request, index)))
+
+
+def uncrossed(config: Config, worker: Worker, request: Request) -> Worker:
+    """The request has no cross-attention KV: it is admitted to new blocks, or runs no more."""
+    written = worker.crossed
+    for index in range(len(items_of(config, request))):
+        written = written.remove((request, index))
+    return worker._replace(crossed=written)
 
 
 def keys_in(values: tuple[int, ...], width: int) -> tuple[Key, ...]:
@@ -224,6 +260,13 @@ def kept_blocks(config: Config, worker: Worker, kv: Pool) -> Worker:
         if not (kv.registered.has(block) or kv.references.has(block)):
             memory = memory.remove(block)
     return worker._replace(memory=memory)
+
+
+def kept_cross_attention(config: Config, worker: Worker, computed: Map[Request, int]) -> Worker:
+    """Canonical form: without the cross-attention KV of requests that do not run: it is written again."""
+    for request in range(len(config.prompts)) if config.encoder_decoder == 1 else ():
+        worker = worker if computed.has(request) else uncrossed(config, worker, request)
+    return worker
 
 
 def cleared(config: Config, worker: Worker) -> Worker:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from cachespec.kernel import Operation, Outcome, Safety, Step
-from cachespec.scheduler.configuration import Config, chains
+from cachespec.scheduler.configuration import Config, chains, items_of
 from cachespec.scheduler.state import View
-from cachespec.scheduler.view import new_plan
+from cachespec.scheduler.view import accounted, new_plan
 from cachespec.scheduler.worker import UNWRITTEN, Token, first_with, holds, keys_in, token
 
 
@@ -18,8 +18,25 @@ def slots_are_there(config: Config, view: View) -> bool:
 
 
 def outputs_are_those_counted(config: Config, view: View) -> bool:
-    counted = {*(key for key, _ in view.encoder.entries), *view.encoder.freed}
-    return set(view.worker.outputs) == counted
+    return set(view.worker.outputs) == {*accounted(view), *view.encoder.freed}
+
+
+def cross_attention_is_written(config: Config, view: View) -> bool:
+    return config.encoder_decoder == 0 or all(
+        (request, index) in view.worker.crossed
+        for request, computed in view.computed
+        if computed > 0 and request in view.running
+        for index in range(len(items_of(config, request)))
+    )
+
+
+def reads_cross_attention(config: Config, view: View) -> bool:
+    """A plan in flight computes output, and reads the cross-attention KV of an item."""
+    return config.encoder_decoder == 1 and any(
+        part.start >= config.prompts[part.request] and items_of(config, part.request)
+        for plan in view.plans
+        for part in plan.scheduled
+    )
 
 
 def found_blocks_are_written(config: Config, view: View) -> bool:
@@ -80,7 +97,8 @@ def reads_a_shared_block(config: Config, view: View) -> bool:
 WORKER_SAFETY: tuple[Safety[Config, View], ...] = (
     Safety(
         "ENC-8",
-        "every encoder output that a step reads was computed and has not been dropped",
+        "every encoder output that a step reads was computed and has not been dropped, and every cross-attention KV "
+        "was written",
         outputs_are_there,
         lambda c, v: any(len(part.relies) > len(part.encode) for plan in v.plans for part in plan.scheduled),
     ),
@@ -95,6 +113,12 @@ WORKER_SAFETY: tuple[Safety[Config, View], ...] = (
         "the workers have exactly the encoder outputs that are resident or await a report",
         outputs_are_those_counted,
         lambda c, v: bool(v.worker.outputs) and any(plan.dropped for plan in v.plans),
+    ),
+    Safety(
+        "KV-7/crossed",
+        "the workers have the cross-attention KV of all items of every running request that has computed a token",
+        cross_attention_is_written,
+        reads_cross_attention,
     ),
     Safety(
         "KV-7/found",
@@ -116,7 +140,24 @@ WORKER_SAFETY: tuple[Safety[Config, View], ...] = (
     ),
 )
 
+
+def encoder_runs_first(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    return config.encoder_decoder == 0 or all(
+        part.encode == (tuple(range(len(items_of(config, part.request)))) if part.start == 0 else ())
+        for part in new_plan(before, op, after).scheduled
+    )
+
+
 WORKER_STEPS: tuple[Step[Config, View], ...] = (
+    Step(
+        "SCH-3/first",
+        "the first step of a request of an encoder-decoder model encodes all its items, and no later step does",
+        encoder_runs_first,
+        lambda c, b, op, o, a: (
+            c.encoder_decoder == 1
+            and any(part.encode and dict(b.produced).get(part.request, 0) > 0 for part in new_plan(b, op, a).scheduled)
+        ),
+    ),
     Step(
         "X-1/dropped",
         "every encoder output that a plan drops is in the workers' memory, and is dropped once",

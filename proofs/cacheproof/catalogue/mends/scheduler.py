@@ -11,6 +11,7 @@ from cacheproof.catalogue.mends import AnyTransition, Change, Mend, around
 from cacheproof.catalogue.mends import encoder_cache as of_encoder_cache
 from cacheproof.model.finding import Subject
 from cacheproof.model.registry import component_named
+from cachespec.encoder_cache.era_by_model import Managers, by_model
 from cachespec.encoder_cache.operations import BLOCKS, ENCODER
 from cachespec.kernel import Outcome
 from cachespec.kv_blocks.transitions import forget
@@ -104,16 +105,20 @@ def items_fit_the_threshold(config: Config, request: Request) -> bool:
 # Items --------------------------------------------------------------------------------------------------------------
 
 
+def mended(era: Any, entry: str) -> Any:
+    """The encoder cache without this fault, if it has it."""
+    mend = next((each for each in of_encoder_cache.MENDS if each.entry == entry and era.tag in each.eras), None)
+    return era if mend is None else mend.change(Subject(component_named("encoder_cache"), era, None)).variant
+
+
 def encoder_without(entry: str) -> Callable[[Table], Table]:
     """The encoder cache of the era without this fault."""
 
     def changed(rules: Table) -> Table:
         era = rules.encoder
-        mend = next((each for each in of_encoder_cache.MENDS if each.entry == entry and era.tag in each.eras), None)
-        if mend is None:
-            return rules
-        subject = Subject(component_named("encoder_cache"), era, None)
-        return rules._replace(encoder=mend.change(subject).variant)
+        if isinstance(era.rules, Managers):
+            return rules._replace(encoder=by_model(*(mended(manager, entry) for manager in era.rules)))
+        return rules._replace(encoder=mended(era, entry))
 
     return changed
 
@@ -179,7 +184,7 @@ def whole_at_the_start(era: Table) -> Table:
 
     def fit_item(rules: Table, config: Config, fit: Fit, request: Request, index: ItemIndex, start: int) -> Fit:
         item = items_of(config, request)[index]
-        looks = not fit.refused and fit.tokens > 0 and not is_apart(item, start, fit.tokens)
+        looks = not fit.refused and fit.tokens > 0 and not is_apart(config, item, start, fit.tokens)
         if looks and config.whole_items and cuts(item, start, fit.tokens):
             return era_rules.stopped(fit, item[START] - start)
         return era.fit_item(rules, config, fit, request, index, start)

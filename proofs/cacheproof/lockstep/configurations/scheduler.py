@@ -15,6 +15,7 @@ from cachespec.scheduler.configuration import (
     BY_PRIORITY,
     CONTENT,
     LENGTH,
+    NOT_WITH_ENCODER_DECODER,
     NOT_WITH_TURNS,
     START,
     Config,
@@ -61,7 +62,9 @@ SESSIONS = 0.15
 GOES_ON = 0.6
 """The chance that a request of those is the next turn of the request before it."""
 NOT_ON_THEIR_OWN = ("loads_later", "load_failures", "failed_loads_end")
-"""Settings that need `external`, which is refused together with turns."""
+"""Settings that need `external`, which is refused together with turns and for an encoder-decoder model."""
+ENCODER_DECODERS = 0.15
+"""The share of the configurations with an encoder-decoder model."""
 LONGEST_PROMPT = 10
 TEMPLATE = 12
 """Tokens of the prefix that the requests of a group share parts of."""
@@ -87,7 +90,9 @@ def attempt(source: random.Random) -> Config:
     config = engine(source)
     config = config._replace(**further(source, config))
     config = config._replace(**transfers(source, config)) if source.random() < CONNECTED else config
-    return sessions(source, config) if source.random() < SESSIONS else config
+    if source.random() < SESSIONS:
+        return sessions(source, config)
+    return encoder_decoder(source, config) if source.random() < ENCODER_DECODERS else config
 
 
 def further(source: random.Random, config: Config) -> dict[str, Any]:
@@ -147,6 +152,35 @@ def sessions(source: random.Random, config: Config) -> Config:
     return config._replace(
         token_budget=max(config.token_budget, config.max_running * (config.drafts + 1)),
         kv_blocks=max(config.kv_blocks, 1 + -(-most // config.block_size)),
+    )
+
+
+def encoder_decoder(source: random.Random, config: Config) -> Config:
+    """The model becomes an encoder-decoder. It is drawn last, like `further`.
+
+    Most requests have one item, some have two or none; few contents, so that requests have the same one. Most encoders
+    have room for the items of each request.
+    """
+    lengths = tuple(source.randint(1, 4) for _ in range(source.randint(1, 3)))
+    items = tuple(
+        tuple((content, 0, lengths[content]) for content in source.choices(range(len(lengths)), k=count))
+        for count in source.choices((0, 1, 2), (1, 6, 2), k=len(config.prompts))
+    )
+    embeds = max(sum(item[LENGTH] for item in of_one) for of_one in items) if source.random() < SERVED else 1
+    most = max(final_length(config, request) for request in range(len(config.prompts)))
+    room = source.choice((0, 0, 1, 2, 4))
+    return config._replace(
+        **{
+            name: () if isinstance(Config._field_defaults[name], tuple) else 0
+            for name in (*NOT_WITH_ENCODER_DECODER, *NOT_ON_THEIR_OWN)
+        },
+        groups=(),
+        shared=(),
+        items=items if any(items) else (),
+        token_budget=max(config.token_budget, most, config.max_running * (config.drafts + 1)) + room,
+        encoder_compute=max(1, embeds) + source.choice((0, 0, 1, 3)),
+        encoder_capacity=max(1, embeds) + source.choice((0, 0, 1, 3)),
+        encoder_decoder=1,
     )
 
 

@@ -35,7 +35,7 @@ Call = Callable[[Mapping[str, Any]], Reply]
 
 SMALLEST = Settings(block_size=1, blocks=4, token_budget=2, max_running=1, max_model_len=4)
 
-LACKING_EARLY = ("whole_items", "long_prefill_threshold", "policy", "drafts", "grammars")
+LACKING_EARLY = ("whole_items", "long_prefill_threshold", "policy", "drafts", "grammars", "encoder_decoder")
 """Settings that 0.7 does not have."""
 
 
@@ -94,7 +94,9 @@ class SchedulerDriver(Transfers):
         for name, reason in NOT_DRIVEN.items():
             if any(config[name]) if isinstance(config.get(name), list) else config.get(name):
                 raise DriverError(f"{name} is not driven: {reason}")
-        if not self._classes.later and (any(config[name] for name in LACKING_EARLY) or not config["chunked_prefill"]):
+        if not self._classes.later and (
+            any(config.get(name) for name in LACKING_EARLY) or not config["chunked_prefill"]
+        ):
             raise DriverError(f"0.7 has none of {', '.join(LACKING_EARLY)}, and always cuts prompts")
         asynchronous = config["ahead"] > 1 and not config.get("pipelined", 0)
         if asynchronous and config["drafts"] and not self._classes.drafts_ahead:
@@ -125,6 +127,7 @@ class SchedulerDriver(Transfers):
                 window=self._calls.window,
                 max_adapters=config.get("max_adapters", 1) if config.get("adapters") else 0,
                 has_grammars=any(config.get("grammars", ())),
+                encoder_decoder=bool(config.get("encoder_decoder", 0)),
             )
         )
         self._connector = self._connect(config)
@@ -296,12 +299,12 @@ class SchedulerDriver(Transfers):
                 return MISS
             parts = tuple(self._part(said, name, before) for name in said.num_scheduled_tokens)
             self._steps.append(Step(said, parts))
-            items = self._config["items"]
+            items, crosses = self._config["items"], bool(self._config.get("encoder_decoder", 0))
             self.newest_stage = Stage(
                 told=tuple(
                     told._replace(request=self._sessions.number(str(told.request))) for told in self._classes.told(said)
                 ),
-                chunks=tuple(part.chunk(items[part.request] if items else ()) for part in parts),
+                chunks=tuple(part.chunk(items[part.request] if items else (), crosses=crosses) for part in parts),
                 dropped=tuple(self._classes.dropped_keys(said)),
                 finished=tuple(self._sessions.number(name) for name in said.finished_req_ids),
                 loaded=tuple(

@@ -1,8 +1,9 @@
 """The schedulers of the releases, made by their own constructors, with the requests and the outputs that they take.
 
 From 0.11 on. The settings of an engine are the release's own configuration: a text model without connectors, statistics
-or parallelism. What the encoder may compute in a step and how much the encoder cache holds is set later,
-as a real engine derives both from a multimodal model.
+or parallelism. What the encoder may compute in a step, how much the encoder cache holds and whether the model is an
+encoder-decoder is set later, as a real engine derives these from a multimodal model. There is one group of layers, with
+full attention, and none with cross-attention.
 """
 
 from __future__ import annotations
@@ -43,9 +44,15 @@ class Part:
     samples: bool
     encodes: tuple[int, ...]
 
-    def chunk(self, items: Sequence[Sequence[int]]) -> Chunk:
-        """What the workers compute of it, and which of the request's items they read."""
+    def chunk(self, items: Sequence[Sequence[int]], *, crosses: bool = False) -> Chunk:
+        """What the workers compute of it, and which of the request's items they read.
+
+        `crosses`: of an encoder-decoder model the first chunk reads all, and later ones their cross-attention KV.
+        """
         end = self.start + self.tokens
+        if crosses:
+            every = tuple(range(len(items)))
+            return Chunk(self.request, self.start, end, self.encodes, () if self.start else every, every)
         return Chunk(self.request, self.start, end, self.encodes, touched(items, self.start, end))
 
 
@@ -94,6 +101,8 @@ class Settings(NamedTuple):
     """Different adapters that may run at once; 0 if there are none."""
     has_grammars: bool = False
     """The outputs of some requests follow a grammar."""
+    encoder_decoder: bool = False
+    """The model is an encoder-decoder."""
 
 
 class Classes:
@@ -105,7 +114,9 @@ class Classes:
         self.scheduler = importlib.import_module(SCHEDULER).Scheduler
         self.asynchronous = importlib.import_module(ASYNCHRONOUS).AsyncScheduler
         self.drafts_ahead = "__init__" in vars(self.asynchronous)
-        self._encoder_cache = importlib.import_module(ENCODER).EncoderCacheManager
+        encoder = importlib.import_module(ENCODER)
+        self._encoder_cache = encoder.EncoderCacheManager
+        self._of_encoder_decoder = getattr(encoder, "EncoderDecoderCacheManager", self._encoder_cache)
         request: Any = importlib.import_module(REQUEST)
         self.request, self.status = request.Request, request.RequestStatus
         inputs: Any = importlib.import_module(INPUTS)
@@ -129,7 +140,9 @@ class Classes:
             **sized,
         )
         made.max_num_encoder_input_tokens = settings.encoder_compute
-        made.encoder_cache_manager = self._encoder_cache(cache_size=settings.encoder_capacity)
+        made.is_encoder_decoder = settings.encoder_decoder
+        manager = self._of_encoder_decoder if settings.encoder_decoder else self._encoder_cache
+        made.encoder_cache_manager = manager(cache_size=settings.encoder_capacity)
         return made
 
     def hasher(self, block_size: int, function: Any = digest) -> Any:

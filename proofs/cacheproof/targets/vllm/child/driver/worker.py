@@ -31,6 +31,8 @@ class Chunk(NamedTuple):
     end: int
     encodes: tuple[int, ...]
     reads: tuple[int, ...]
+    attends: tuple[int, ...] = ()
+    """Items whose cross-attention KV the chunk reads: that of an output that it reads itself is written first."""
 
 
 class Stage(NamedTuple):
@@ -58,6 +60,8 @@ class Worker:
         self._slots: dict[tuple[int, int], int] = {}
         """The token whose KV is in a block's slot."""
         self._outputs: set[Key] = set()
+        self._crossed: set[tuple[int, int]] = set()
+        """Requests and items whose cross-attention KV is in the request's blocks."""
         self.missing_outputs: list[tuple[int, int]] = []
         self.missing_slots: list[tuple[int, int]] = []
 
@@ -78,6 +82,7 @@ class Worker:
             self._tables.pop(request, None)
         for news in stage.told:
             self._tables[news.request] = [*(() if news.whole else self._tables.get(news.request, ())), *news.blocks]
+            self._crossed = {pair for pair in self._crossed if not news.whole or pair[0] != news.request}
         self._outputs.difference_update(stage.dropped)
         self._outputs.update(self._key(chunk.request, item) for chunk in chunks for item in chunk.encodes)
         self.missing_outputs = [
@@ -86,6 +91,7 @@ class Worker:
             for item in chunk.reads
             if self._key(chunk.request, item) not in self._outputs
         ]
+        self.missing_outputs += [pair for chunk in chunks for pair in self._attend(chunk)]
         for chunk in (*stage.loaded, *chunks):
             self._write(chunk)
         first = ((chunk.request, self._first_missing(chunk)) for chunk in chunks)
@@ -128,6 +134,13 @@ class Worker:
             block, offset = self._slot(chunk.request, position)
             if block >= 0:
                 self._slots[block, offset] = self._token(chunk.request, position)
+
+    def _attend(self, chunk: Chunk) -> list[tuple[int, int]]:
+        """Writes cross-attention KV from the outputs that the chunk reads; what else it reads of it and is missing."""
+        there = {item for item in chunk.reads if self._key(chunk.request, item) in self._outputs}
+        self._crossed.update((chunk.request, item) for item in chunk.attends if item in there)
+        rest = [(chunk.request, item) for item in chunk.attends if item not in chunk.reads]
+        return [pair for pair in rest if pair not in self._crossed]
 
     def _first_missing(self, chunk: Chunk) -> int | None:
         return next((position for position in range(chunk.end) if not self._has(chunk.request, position)), None)
