@@ -11,8 +11,11 @@ from cachespec.scheduler import (
     Config,
     configuration,
     counts,
+    feasibility,
+    items,
     loading,
     normative,
+    parts,
     readiness,
     requests,
     rounds,
@@ -100,4 +103,45 @@ SESSIONS = [
         "sessions",
         (normative.prefix_in_cache, "cached_prefix($rules, $config, $kv, $request, $known)", "()"),
     ),
+]
+
+TWO_INPUTS = Config(
+    block_size=1,
+    kv_blocks=4,
+    token_budget=4,
+    encoder_compute=3,
+    encoder_capacity=3,
+    max_running=1,
+    max_model_len=4,
+    prompts=(1, 1),
+    outputs=(1, 1),
+    items=(((0, 0, 2), (1, 0, 2)), ((0, 0, 2),)),
+    chunked_prefill=0,
+    prefix_caching=0,
+    encoder_decoder=1,
+)
+"""An encoder-decoder model, and a request whose inputs are together too large for its first step."""
+
+ENCODER_DECODER = [
+    bug("SCH-3/first", "encoder-decoder", (items.is_apart, "$start > 0", "$start >= 0")),
+    bug("SCH-3/first", "encoder-decoder", (items.is_apart, "$start > 0", "$start < 0")),
+    bug("KV-7/crossed", "encoder-decoder", (items.is_apart, "$start > 0", "$start >= 0")),
+    bug("ENC-8", "encoder-decoder", (rounds.scheduled, "encode=$fit.encode", "encode=()")),
+    bug(
+        "ENC-8",
+        "encoder-decoder",
+        (parts.cached_prefix, "$config.prefix_caching == 0", "$config.prefix_caching == 2"),
+    ),
+    bug(
+        "KV-7/crossed",
+        "encoder-decoder",
+        (parts.cached_prefix, "$config.prefix_caching == 0", "$config.prefix_caching == 2"),
+    ),
+    bug("SCH-8", TWO_INPUTS, (feasibility.fits_first_step, "$together <= min($compute, $capacity)", "$together >= 0")),
+    bug(
+        "SCH-9/queued",
+        "encoder-decoder-ahead",
+        (feasibility.fits_first_step, "$together <= min($compute, $capacity)", "$together < min($compute, $capacity)"),
+    ),
+    bug("ENC-6/released", "encoder-decoder", (configuration.is_behind, "$end > 0", "$end < 0")),
 ]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.planting import planted
-from tests.spec.scheduler_bugs import SESSIONS, TRANSFERS, WAITING, Planted, bug
+from tests.spec.scheduler_bugs import ENCODER_DECODER, SESSIONS, TRANSFERS, TWO_INPUTS, WAITING, Planted, bug
 
 from cacheproof.model.plan import Plan
 from cacheproof.model.scope import scope_named
@@ -21,6 +21,7 @@ from cachespec.scheduler import (
     COMPONENT,
     NORMATIVE_SCHEDULER,
     Config,
+    configuration,
     counts,
     feasibility,
     items,
@@ -80,6 +81,7 @@ SPECIAL = {
     "admitted-again": ADMITTED_AGAIN,
     "overtaken": OVERTAKEN,
     "outrun": OUTRUN,
+    "two-inputs": TWO_INPUTS,
 }
 
 
@@ -294,7 +296,7 @@ PLANTED = [
         (feasibility.fits_blocks, "final_length($config, $request) - 1", "final_length($config, $request)"),
     ),
     bug("SCH-9/answered", "limits", (requests.add, "($state, TOO_LARGE)", "($state, DONE)")),
-    bug("ENC-6/released", "shared-item", (requests.with_items_released, "$x <= $end", "$x < $end")),
+    bug("ENC-6/released", "shared-item", (configuration.is_behind, "$x <= $end", "$x < $end")),
     bug(
         "ENC-7/told",
         "overtaken",
@@ -376,6 +378,7 @@ PLANTED = [
     *WAITING,
     *TRANSFERS,
     *SESSIONS,
+    *ENCODER_DECODER,
 ]
 
 

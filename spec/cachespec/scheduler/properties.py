@@ -8,10 +8,10 @@ from cachespec.scheduler.configuration import (
     LENGTH,
     START,
     Config,
+    Item,
     encoder_config,
     ended_length,
     final_length,
-    is_behind,
     items_of,
     kv_config,
 )
@@ -114,10 +114,15 @@ def executed_of(view: View, request: int) -> int:
     return min((part.start for part in in_flight(view, request)), default=dict(view.computed).get(request, 0))
 
 
+def read_until(config: Config, item: Item) -> int:
+    """The position behind the last token whose step reads the item; of an encoder-decoder model that of any step."""
+    return 1 if config.encoder_decoder else item[START] + item[LENGTH]
+
+
 def items_are_let_go(config: Config, view: View) -> bool:
     """An item of which every token is computed is not read again."""
     return not any(
-        is_behind(config, items_of(config, request)[index], executed_of(view, request))
+        read_until(config, items_of(config, request)[index]) <= executed_of(view, request)
         for request, index in view.encoder.held
         if request in view.running
     )

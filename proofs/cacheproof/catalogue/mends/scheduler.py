@@ -11,6 +11,7 @@ from cacheproof.catalogue.mends import AnyTransition, Change, Mend, around
 from cacheproof.catalogue.mends import encoder_cache as of_encoder_cache
 from cacheproof.model.finding import Subject
 from cacheproof.model.registry import component_named
+from cachespec.encoder_cache import Report
 from cachespec.encoder_cache.era_by_model import Managers, by_model
 from cachespec.encoder_cache.operations import BLOCKS, ENCODER
 from cachespec.kernel import Outcome
@@ -164,7 +165,8 @@ def freed_with_its_plan(era: Table) -> Table:
 
     def lose(rules: Table, config: Config, state: State, request: Request) -> State:
         after = era.lose(rules, config, state, request)
-        cache: Any = after.encoder
+        managers: Any = after.encoder
+        cache = managers.shared
         for content, _ in tuple(cache.order.items()):
             if not after.worker.outputs.has((content,)):
                 cache = cache._replace(
@@ -174,9 +176,22 @@ def freed_with_its_plan(era: Table) -> Table:
                     given_back=cache.given_back.remove(content),
                     sizes=cache.sizes.remove(content),
                 )
-        return after._replace(encoder=cache)
+        return after._replace(encoder=managers._replace(shared=cache))
 
     return era._replace(lose=lose)
+
+
+def each_dropped_once(rules: Table) -> Table:
+    """C-ENC-27: an output that two requests of a step have made is reported once."""
+    shared, counting = rules.encoder.rules
+
+    def report(config: Any, cache: Any, op: Report) -> tuple[Any, Outcome]:
+        after, outcome = counting.step(config, cache, op)
+        return after, outcome._replace(values=tuple(dict.fromkeys(outcome.values)))
+
+    return rules._replace(
+        encoder=by_model(shared, replace(counting, transitions={**counting.transitions, Report: report}))
+    )
 
 
 def whole_at_the_start(era: Table) -> Table:
@@ -321,17 +336,20 @@ def session_fits_the_model(config: Config, request: Request) -> bool:
 
 
 MENDS = (
+    Mend("C-ENC-2", ("S2",), by_rules(encoder_without("C-ENC-2"))),
     Mend("C-ENC-3", ("S0", "S1"), by_rules(granted_beside_grants)),
     Mend("C-ENC-5", ("S0", "S1"), by_rules(both_given_back)),
     Mend("C-ENC-8", ("S2", "S2b"), by_rules(encoder_without("C-ENC-8"))),
     Mend("C-ENC-9", ("S2",), by_rules(released_by_output)),
     Mend("C-ENC-10", SHARING, by_rules(pins_given_back)),
     Mend("C-ENC-11", QUEUEING, if_also(all_items_fit)),
+    Mend("C-ENC-13", ("S2b", "S3"), by_rules(encoder_without("C-ENC-13"))),
     Mend("C-ENC-15", ("S2", "S2b"), by_rules(whole_at_the_start)),
     Mend("C-ENC-15", ("S1", "S2", "S2b", "S3"), if_also(items_fit_chunks)),
     Mend("C-ENC-16", SHARING, if_also(items_fit_the_threshold)),
     Mend("C-ENC-25", ("S2b", "S3"), by_rules(released_by_output)),
     Mend("C-ENC-26", ("S2b", "S3"), by_rules(freed_with_its_plan)),
+    Mend("C-ENC-27", ("S2b", "S3"), by_rules(each_dropped_once)),
     Mend("C-SCH-1", ("S0",), by_rules(blocked_at_none)),
     Mend("C-SCH-5", QUEUEING, if_also(fits_blocks)),
     Mend("C-SCH-9", QUEUEING, if_also(prompt_fits_one_step)),
