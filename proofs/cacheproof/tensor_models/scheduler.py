@@ -37,6 +37,7 @@ from cachespec.scheduler.worker import Worker, blocks_of, token
 from cachespec.scheduler.worker_properties import last_tokens
 
 NOT_THERE = (
+    "encoder_decoder",
     "prefix_caching",
     "watermark",
     "stops",
@@ -50,7 +51,6 @@ NOT_THERE = (
     "failed_loads_end",
     "sends",
     "turns",
-    "encoder_decoder",
 )
 """Settings of the specification that the implementation lacks. It admits by chunk, as the normative scheduler does."""
 

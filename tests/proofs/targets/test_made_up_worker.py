@@ -58,6 +58,31 @@ def test_a_resumed_request_has_its_new_blocks_only() -> None:
     assert step(of, 0, 2, 4, 7, 8, whole=True) == [(0, 0)]
 
 
+def cross(of: Worker, start: int, *, reads: bool, whole: bool = False) -> list[tuple[int, int]]:
+    """One token of a request of an encoder-decoder model with one item; what its step misses."""
+    items = (0,) if reads else ()
+    told = Told(0, (5, 6), True) if whole else Told(0, (), False)
+    of.execute(Stage((told,), (Chunk(0, start, start + 1, items, items, (0,)),), ((0, 0),), ()))
+    return of.missing_outputs
+
+
+def test_later_steps_read_the_cross_attention_that_the_first_one_has_written() -> None:
+    of = worker()
+    assert cross(of, 0, reads=True, whole=True) == []
+    assert cross(of, 1, reads=False) == []
+
+
+def test_a_first_step_that_encodes_nothing_leaves_no_cross_attention() -> None:
+    assert cross(worker(), 0, reads=False, whole=True) == [(0, 0)]
+
+
+def test_a_resumed_request_has_no_cross_attention() -> None:
+    of = worker()
+    cross(of, 0, reads=True, whole=True)
+    assert cross(of, 1, reads=False, whole=True) == [(0, 0)]
+    assert cross(of, 0, reads=True, whole=True) == []
+
+
 def test_rejected_drafts_are_not_there() -> None:
     of = worker()
     step(of, 0, 0, 4, 5, 6, whole=True)

@@ -182,6 +182,8 @@ FEATURES: tuple[Feature, ...] = (
     ),
     _step(BOUNDS, "reset with running requests", "running_resets", operations=("reset_running",)),
     _step(BOUNDS, "priorities", "policy"),
+    _step(ENCODER, "encoder-decoder models", "encoder_decoder"),
+    _step(ENCODER, "encoder-decoder models with steps ahead", "encoder_decoder", "ahead"),
     Feature(ENCODER, "encoder connector", refused="--ec-transfer-config"),
     Feature(BLOCKS, "partly filled blocks that are shared"),
     Feature(BLOCKS, "KV events", interface="LaterKVCacheManager.take_events"),
