@@ -158,14 +158,15 @@ def sessions(source: random.Random, config: Config) -> Config:
 def encoder_decoder(source: random.Random, config: Config) -> Config:
     """The model becomes an encoder-decoder. It is drawn last, like `further`.
 
-    Most requests have one item, some have two or none; few contents, so that requests have the same one. Most encoders
-    have room for the items of each request.
+    Most requests have one item, some have two or none; few contents, so that requests have the same one. Requests of a
+    group have the same items. Most encoders have room for the items of each request.
     """
     lengths = tuple(source.randint(1, 4) for _ in range(source.randint(1, 3)))
-    items = tuple(
+    drawn = [
         tuple((content, 0, lengths[content]) for content in source.choices(range(len(lengths)), k=count))
         for count in source.choices((0, 1, 2), (1, 6, 2), k=len(config.prompts))
-    )
+    ]
+    items = tuple(drawn[group] for group in config.groups or range(len(drawn)))
     embeds = max(sum(item[LENGTH] for item in of_one) for of_one in items) if source.random() < SERVED else 1
     most = max(final_length(config, request) for request in range(len(config.prompts)))
     room = source.choice((0, 0, 1, 2, 4))
@@ -174,8 +175,6 @@ def encoder_decoder(source: random.Random, config: Config) -> Config:
             name: () if isinstance(Config._field_defaults[name], tuple) else 0
             for name in (*NOT_WITH_ENCODER_DECODER, *NOT_ON_THEIR_OWN)
         },
-        groups=(),
-        shared=(),
         items=items if any(items) else (),
         token_budget=max(config.token_budget, most, config.max_running * (config.drafts + 1)) + room,
         encoder_compute=max(1, embeds) + source.choice((0, 0, 1, 3)),
