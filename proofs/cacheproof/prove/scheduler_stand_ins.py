@@ -135,6 +135,11 @@ def unloaded(config: Any, state: State, request: Any, prefix: Prefix) -> State:
     return state
 
 
+def without_new_blocks(config: Any, state: State, request: Any) -> State:
+    """Stands for the new blocks of an admission for cross-attention KV: they change the worker only."""
+    return state
+
+
 def any_wish(config: Any, state: State, request: Any, start: Any) -> Any:
     """Stands for the number of tokens that a request has to compute: any number, negative ones too."""
     return integer("wanted")

@@ -34,6 +34,7 @@ from cacheproof.prove.scheduler_stand_ins import (
     left_out,
     opaque,
     unloaded,
+    without_new_blocks,
 )
 from cacheproof.prove.sequences import SymbolicSequence, length
 from cacheproof.prove.shapes import INTEGER
@@ -263,6 +264,7 @@ STEP = Proof(
         (rounds, "give_up", any_cache),
         (rounds, "take", any_cache),
         (rounds, "loaded", unloaded),
+        (rounds, "with_new_blocks", without_new_blocks),
         (rounds, "loads_later", lambda *_: any_answer()),
         (rounds, "brings", lambda *_: any_answer()),
         (rounds, "loaded_first", lambda state: any_line()),
