@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
+from cachespec import object_store
 from cachespec.engine.configuration import Config, mirror_config, scheduler_config, store_config
 from cachespec.engine.environment import calls
 from cachespec.engine.parts import Parts
@@ -41,11 +42,12 @@ def normal(parts: Parts, config: Config, state: State) -> State:
 
 
 def start_over(state: type[State], parts: Parts, config: Config, containers: Containers) -> State:
-    """No request was sent; every part is as it begins."""
+    """No request was sent; every part is as it begins. Without shared memory the store is the least one."""
+    store = parts.store if config.shared_memory else object_store.COMPONENT.normative
     fields = {
         **initial(config, containers)._asdict(),
         "mirror": parts.mirror.start(mirror_config(config), containers),
-        "store": parts.store.start(store_config(config), containers),
+        "store": store.start(store_config(config), containers),
         "scheduler": parts.scheduler.start(scheduler_config(config), containers),
     }
     return state(**fields)

@@ -132,6 +132,7 @@ def store_config(config: Config) -> StoreConfig:
         header=HEADER,
         modulus=IDS,
         touches=1,
+        skips=1,
         aborts=scheduler_config(config).aborts,
         preempts=1,
         clears=min(config.resets, 1),

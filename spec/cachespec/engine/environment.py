@@ -17,7 +17,8 @@ from cachespec.engine.configuration import (
 )
 from cachespec.engine.operations import Cancel, DeliverAbort, DeliverRequest, Execute, SubmitRequest
 from cachespec.engine.parts import Parts
-from cachespec.engine.state import State, is_executed
+from cachespec.engine.state import State, is_executed, is_on_its_way
+from cachespec.engine.worker import ENDED
 from cachespec.kernel import Operation
 from cachespec.mirror.faults import ResetReceiver
 from cachespec.mirror.operations import Deliver, Expire, Join, Receive, Retry, Submit, Transmit
@@ -38,7 +39,7 @@ HANDED: tuple[type[Operation], ...] = (DeliverRequest, End, Clear)
 
 def calls(parts: Parts, config: Config, state: State) -> Iterable[Operation]:
     """In a fixed order. Nothing happens to an engine that is dead."""
-    if parts.is_dead(state.scheduler):
+    if parts.is_dead(state.scheduler) or any(worker.finding == ENDED for worker in state.workers):
         return
     yield from (with_handles(parts, config, state) if config.shared_memory else with_mirror(parts, config, state))
     yield from departures(parts, config, state)
@@ -66,7 +67,7 @@ def with_handles(parts: Parts, config: Config, state: State) -> Iterable[Operati
     """Requests go out with handles; P0 hears of their ends."""
     yield from submissions(config, state, {sender_of(config, request) for request in requests(config)})
     for request in requests(config):
-        if state.submitted.has(request) and not state.received.has(request):
+        if is_on_its_way(state, request):
             yield DeliverRequest(request)
     yield from (op for op in parts.store.alphabet(store_config(config), state.store) if isinstance(op, End))
 

@@ -15,20 +15,26 @@ from cachespec.encoder_cache.transitions import allocate
 from cachespec.engine.assembly import engine
 from cachespec.engine.configuration import Config
 from cachespec.engine.ledger import IN_TURN
-from cachespec.engine.operations import DeliverAbort, SubmitRequest
+from cachespec.engine.operations import DeliverAbort, Execute, SubmitRequest
 from cachespec.engine.parts import NORMATIVE_PARTS
 from cachespec.engine.state import State, View
-from cachespec.engine.worker import DROP_LAST, drop_at_once
+from cachespec.engine.worker import DROP_LAST, drop_at_once, ends_at_stale
 from cachespec.kernel import Code, Operation, Outcome, Variant
 from cachespec.mirror import COMPONENT as MIRROR
 from cachespec.mirror import Config as MirrorConfig
 from cachespec.mirror import View as MirrorView
 from cachespec.mirror.era_state import State as Mirror
-from cachespec.mirror.eras import M1, M2
-from cachespec.mirror.eras import M3 as M3_MIRROR
+from cachespec.mirror.eras import M1, M2, M3
 from cachespec.mirror.faults import ResetReceiver
 from cachespec.mirror.operations import Deliver, Expire, Join, Render, Retry, Transmit
-from cachespec.object_store.eras import M3
+from cachespec.object_store.configuration import Config as StoreConfig
+from cachespec.object_store.eras import M1 as M1_STORE
+from cachespec.object_store.eras import M2 as M2_STORE
+from cachespec.object_store.eras import M3 as M3_STORE
+from cachespec.object_store.operations import Clear, End, Put, Read
+from cachespec.object_store.operations import Schedule as SendHandles
+from cachespec.object_store.state import Store
+from cachespec.object_store.view import View as StoreView
 from cachespec.scheduler.era_placeholders import is_dead
 from cachespec.scheduler.era_rules import executed_only, released_at_once
 from cachespec.scheduler.eras import S2, S2B, S3, SchedulerVariant
@@ -98,27 +104,36 @@ IN_STATES = {rule.name for rule in MIRROR.safety} | {rule.name for rule in MIRRO
 
 
 def engine_with(
-    mirror: Variant[MirrorConfig, Mirror, MirrorView], scheduler: SchedulerVariant, title: str
+    mirror: Variant[MirrorConfig, Mirror, MirrorView],
+    store: Variant[StoreConfig, Store, StoreView],
+    scheduler: SchedulerVariant,
+    title: str,
 ) -> Variant[Config, State, View]:
-    """The engine of these two eras, which differs as they do. A request is added when it is delivered."""
+    """The engine of these three eras, which differs as they do. A request is added when it is delivered."""
     differences: dict[type[Operation], str] = {
-        SubmitRequest: mirror.differences[Render],
+        SubmitRequest: f"{mirror.differences[Render]}; {store.differences[Put]}",
         Deliver: f"{mirror.differences[Deliver]}; {scheduler.differences[Add]}",
         ResetReceiver: mirror.differences[ResetReceiver],
-        Schedule: scheduler.differences[Schedule],
+        End: store.differences[End],
+        Clear: store.differences[Clear],
+        Schedule: f"{scheduler.differences[Schedule]}; {store.differences[SendHandles]}",
+        Execute: f"{store.differences[Read]}; a stale handle ends the worker, and the engine with it",
         Update: scheduler.differences[Update],
     }
     newer = {ResetEncoderCache: "not there yet", ResetRunning: "not there yet", Retry: "a miss is an error"}
     there = {*mirror.transitions, *scheduler.transitions}
-    parts = replace(NORMATIVE_PARTS, mirror=mirror, scheduler=scheduler, ledger=IN_TURN)
+    parts = replace(
+        NORMATIVE_PARTS, mirror=mirror, store=store, scheduler=scheduler, ledger=IN_TURN, judges=ends_at_stale
+    )
     return engine(
         scheduler.tag,
         title,
         replace(parts, is_dead=is_dead) if "dead" in scheduler.state._fields else parts,
         differences=differences,
-        start_differs=scheduler.start_differs,
+        start_differs="; ".join(text for text in (scheduler.start_differs, store.start_differs) if text),
         exempt={
             **{rule: mirror.exempt[rule] for rule in sorted(mirror.exempt) if rule in IN_STATES},
+            **store.exempt,
             **scheduler.exempt,
         },
     ).lacking({**NO_PROTOCOL, **{kind: why for kind, why in newer.items() if kind not in there}})
@@ -133,14 +148,17 @@ NO_PROTOCOL: Mapping[type[Operation], str] = {
 MIRRORS: Mapping[str, str] = {"S2": "M1", "S2b": "M2", "S3": "M3"}
 """The era of the mirror that each released engine has."""
 
-S2_ENGINE = engine_with(M1, S2, "engine of 2025-10")
-S2B_ENGINE = engine_with(M2, S2B, "engine of 2026-05")
-S3_ENGINE = engine_with(M3_MIRROR, S3, "engine of 2026-11")
+STORES: Mapping[str, str] = {"S2": "M1", "S2b": "M2", "S3": "M3"}
+"""The era of the object store that each released engine has."""
 
-M3_STORE = engine(
+S2_ENGINE = engine_with(M1, M1_STORE, S2, "engine of 2025-10")
+S2B_ENGINE = engine_with(M2, M2_STORE, S2B, "engine of 2026-05")
+S3_ENGINE = engine_with(M3, M3_STORE, S3, "engine of 2026-11")
+
+M3_STORE_ALONE = engine(
     "M3-store",
     "engine with the object store of 2026-11",
-    replace(NORMATIVE_PARTS, store=M3),
+    replace(NORMATIVE_PARTS, store=M3_STORE),
     differences={DeliverAbort: "C-SHM-4: handles of a request that never reached a worker are never acknowledged"},
 )
 
@@ -152,5 +170,5 @@ ERAS: tuple[Variant[Config, State, View], ...] = (
     S2_ENGINE,
     S2B_ENGINE,
     S3_ENGINE,
-    M3_STORE,
+    M3_STORE_ALONE,
 )

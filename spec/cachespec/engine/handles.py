@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from cachespec.engine.configuration import Config, Request, WorkerName, contents_of, store_config
 from cachespec.engine.parts import Parts
 from cachespec.engine.state import State, with_worker
-from cachespec.engine.worker import NO_ITEM, with_finding
+from cachespec.engine.worker import ENDED
 from cachespec.kernel import Code, Operation
 from cachespec.object_store.operations import (
     Abort,
@@ -29,7 +29,7 @@ from cachespec.object_store.operations import (
     Send,
     Touch,
 )
-from cachespec.object_store.state import PREEMPTED, RUNNING, TOUCHING, WAITING, Store
+from cachespec.object_store.state import PREEMPTED, RUNNING, TOUCHING, WAITING
 from cachespec.scheduler import Plan
 
 
@@ -45,7 +45,7 @@ def stepped(parts: Parts, config: Config, state: State, operations: Iterable[Ope
 
 
 def stored(parts: Parts, config: Config, state: State, request: Request) -> State:
-    """P0 renders the request, touches and walks its items, and sends it with its handles."""
+    """P0 renders the request, touches and walks its items, and sends it with its handles, unless the walk fails."""
     indices = range(len(contents_of(config, request)))
     state = stepped(parts, config, state, (Render(request), *(Touch(request, index) for index in indices)))
     for index in indices:
@@ -68,9 +68,14 @@ def ended(parts: Parts, config: Config, state: State, request: Request) -> State
 
 
 def handed_out(parts: Parts, config: Config, state: State, plan: Plan) -> State:
-    """A preempted request waits again; a request that is scheduled, first or again, sends its handles."""
+    """A preempted request waits again; a request that is scheduled, first or again, sends its handles.
+
+    Eras: a request that the plan preempts may stay in it, and is not sent again (C-SCH-11).
+    """
     state = stepped(parts, config, state, (Preempt(request) for request in plan.preempted))
     for part in plan.scheduled:
+        if part.request not in state.scheduler.running:
+            continue
         phase = state.store.requests[part.request].phase
         if phase == WAITING:
             state = stepped(parts, config, state, (Schedule(part.request, 0),))
@@ -89,23 +94,25 @@ def completed(parts: Parts, config: Config, state: State, requests: Iterable[Req
 
 def read_all(parts: Parts, config: Config, state: State, name: WorkerName) -> State:
     """SHM-10: a worker reads every item that it was sent. What it cannot read must be of a request that is over."""
-    while has_to_read(state.store, name):
+    while has_to_read(state, name):
         state = read_next(parts, config, state, name)
     return state
 
 
-def has_to_read(store: Store, name: WorkerName) -> bool:
+def has_to_read(state: State, name: WorkerName) -> bool:
     """The test of the reading loop; its measure is the length of the inbox."""
-    return store.workers[name].inbox != ()
+    return state.store.workers[name].inbox != () and state.workers[name].finding != ENDED
 
 
 def read_next(parts: Parts, config: Config, state: State, name: WorkerName) -> State:
     """The body of that loop: the item that was sent first."""
     delivery = state.store.workers[name].inbox[0]
     if delivery.task == TOUCHING:
-        return stepped(parts, config, state, (ReaderTouch(name),))
+        store, outcome = parts.store.step(store_config(config), state.store, ReaderTouch(name))
+        worker = parts.judges(state.workers[name], outcome.code is Code.STALE, False)
+        return with_worker(state, name, worker)._replace(store=store)
     store, outcome = parts.store.step(store_config(config), state.store, Read(name))
     right = outcome.code is Code.HIT and outcome.values == (delivery.handle.content,)
     wanted = state.store.requests[delivery.request].phase == RUNNING
-    worker = with_finding(state.workers[name], NO_ITEM) if wanted and not right else state.workers[name]
+    worker = parts.judges(state.workers[name], outcome.code is Code.STALE, wanted and not right)
     return with_worker(state, name, worker)._replace(store=store)

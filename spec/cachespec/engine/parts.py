@@ -8,7 +8,7 @@ from typing import Any
 
 from cachespec import mirror, object_store, scheduler
 from cachespec.engine.ledger import NUMBERED, Ledger
-from cachespec.engine.worker import DROP_FIRST, Intake, Phase, queue
+from cachespec.engine.worker import DROP_FIRST, Intake, Judge, Phase, lacks_item, queue
 from cachespec.kernel import Variant
 
 
@@ -23,6 +23,8 @@ class Parts:
     """What a worker does with a step, in order."""
     takes_plan: Intake = queue
     takes_reset: Intake = queue
+    judges: Judge = lacks_item
+    """What a worker makes of a handle that it cannot read."""
     ledger: Ledger = NUMBERED
     """How the requests on their way are ordered, which depends on the mirror."""
     is_dead: Callable[[Any], bool] = lambda state: False

@@ -102,6 +102,12 @@ def with_worker(state: State, name: WorkerName, worker: Worker) -> State:
     return state._replace(workers=(*state.workers[:name], worker, *state.workers[name + 1 :]))
 
 
+def is_on_its_way(state: State, request: Request) -> bool:
+    """With shared memory: P0 has sent the request, and P1 has not taken it."""
+    failed = state.rejected.has(request)
+    return state.submitted.has(request) and not state.received.has(request) and not failed
+
+
 def is_executed(state: State) -> bool:
     """Every worker has executed the scheduler's oldest plan: fewer plans wait in its inbox than are in flight."""
     return all(waiting_plans(worker) < len(state.scheduler.plans) for worker in state.workers)
@@ -152,7 +158,7 @@ OBSERVABLES: Mapping[str, str] = MappingProxyType(
         **scheduler.COMPONENT.observables,
         "tensors_{worker}": "contents of the encoder outputs that the worker holds, ascending",
         "finding_{worker}": "the first missing data: 0 nothing, 1 an encoder output, 2 the bytes of an item, "
-        "3 an output to be dropped twice, 4 an item of its message",
+        "3 an output to be dropped twice, 4 an item of its message, 5 in eras: a stale handle, which ends the worker",
     }
 )
 """What each observable holds."""

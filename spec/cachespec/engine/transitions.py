@@ -24,12 +24,13 @@ from cachespec.engine.ledger import inserted, removed
 from cachespec.engine.operations import Cancel, DeliverAbort, DeliverRequest, Execute, SubmitRequest
 from cachespec.engine.parts import Parts
 from cachespec.engine.plans import step_of
-from cachespec.engine.state import AT_P0, AT_P1, State, is_executed, issued, with_worker
+from cachespec.engine.state import AT_P0, AT_P1, State, is_executed, is_on_its_way, issued, with_worker
 from cachespec.engine.worker import Step, Worker, executed, kept_blocks
-from cachespec.kernel import ABSENT, DONE, PRESENT, REFUSED, Code, Outcome, Transitions
+from cachespec.kernel import ABSENT, DONE, FAILED, PRESENT, REFUSED, Code, Outcome, Transitions
 from cachespec.mirror.faults import ResetReceiver
 from cachespec.mirror.operations import Deliver, Expire, Join, Receive, Retry, Submit, Transmit
 from cachespec.object_store.operations import Clear, End
+from cachespec.object_store.state import WAITING
 from cachespec.scheduler.counts import rejected_drafts
 from cachespec.scheduler.operations import (
     Abort,
@@ -55,12 +56,20 @@ def submit_request(parts: Parts, config: Config, state: State, op: SubmitRequest
     if state.submitted.has(op.request):
         return state, PRESENT
     if config.shared_memory:
-        return stored(parts, config, submitted(state, op.request), op.request), DONE
+        return with_handles(parts, config, state, op.request)
     if contents_of(config, op.request) == ():
         deaf = parts.ledger.is_deaf(state.mirror)
         sent = submitted(state, op.request)
         return (sent, DONE) if deaf else received(parts, config, sent, op.request)
     return rendered(parts, config, state, op.request)
+
+
+def with_handles(parts: Parts, config: Config, state: State, request: Request) -> Result:
+    """Eras: a request that fails while P0 walks its items is over (C-MIR-9)."""
+    state = stored(parts, config, submitted(state, request), request)
+    if state.store.requests[request].phase == WAITING:
+        return state, DONE
+    return state._replace(rejected=state.rejected.set(request, AT_P0)), FAILED
 
 
 def rendered(parts: Parts, config: Config, state: State, request: Request) -> Result:
@@ -123,7 +132,7 @@ def turned_away(state: State, request: Request) -> State:
 
 def deliver_request(parts: Parts, config: Config, state: State, op: DeliverRequest) -> Result:
     """With shared memory: P1 takes the request, with its handles."""
-    if not state.submitted.has(op.request) or state.received.has(op.request):
+    if not is_on_its_way(state, op.request):
         return state, ABSENT
     return received(parts, config, state, op.request)
 

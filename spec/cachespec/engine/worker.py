@@ -5,6 +5,8 @@ after the other. A step loads KV from an external store, drops encoder outputs, 
 chunks need, then writes the slots of the chunks and reads all slots up to their ends. The first missing data is
 recorded as a finding: it would have ended the engine, or the step would have read another request's data. X-1, ENC-8,
 KV-7/read and SHM-10/used say that this never happens.
+
+A released worker takes a handle to another item for an error, and ends; then nothing more happens to its engine.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ from cachespec.scheduler.worker import (
 )
 from cachespec.scheduler.worker import Worker as Memory
 
-SOUND, NO_TENSOR, NO_BYTES, DROPPED_TWICE, NO_ITEM = 0, 1, 2, 3, 4
+SOUND, NO_TENSOR, NO_BYTES, DROPPED_TWICE, NO_ITEM, ENDED = 0, 1, 2, 3, 4, 5
 
 
 class Gather(NamedTuple):
@@ -73,6 +75,20 @@ def initial(containers: Containers) -> Worker:
 def with_finding(worker: Worker, finding: int) -> Worker:
     """The first finding stands."""
     return worker._replace(finding=finding) if worker.finding == SOUND else worker
+
+
+Judge = Callable[[Worker, bool, bool], Worker]
+"""What a worker makes of a handle: whether it is stale, and whether a running request lacks its item."""
+
+
+def lacks_item(worker: Worker, stale: bool, missing: bool) -> Worker:
+    """SHM-10: a stale handle of a request that is over does no harm."""
+    return with_finding(worker, NO_ITEM) if missing else worker
+
+
+def ends_at_stale(worker: Worker, stale: bool, missing: bool) -> Worker:
+    """C-SHM-12: a stale handle is an error that no worker survives, whatever became of its request."""
+    return worker._replace(finding=ENDED) if stale else lacks_item(worker, stale, missing)
 
 
 def drop(config: scheduler.Config, worker: Worker, step: Step) -> Worker:

@@ -8,15 +8,26 @@ from typing import Any
 
 from cacheproof.catalogue.mends import Change, Mend, never, only
 from cacheproof.catalogue.mends import mirror as of_mirror
+from cacheproof.catalogue.mends import object_store as of_store
 from cacheproof.catalogue.mends import scheduler as of_scheduler
 from cacheproof.model.finding import Subject
 from cacheproof.model.registry import component_named
 from cachespec.engine import Config, State, SubmitRequest, View
-from cachespec.engine.configuration import mirror_config, scheduler_config, sender_of
-from cachespec.engine.eras import MIRRORS, engine_with
+from cachespec.engine.configuration import mirror_config, scheduler_config, sender_of, store_config
+from cachespec.engine.eras import MIRRORS, STORES, engine_with
 from cachespec.mirror.faults import ResetReceiver
 
 ERAS = tuple(MIRRORS)
+
+
+def engine_of(tag: str, title: str, **mended: Any) -> Any:
+    """The released engine of this era, with some of its parts mended."""
+    parts: dict[str, Any] = {
+        "mirror": component_named("mirror").variants[MIRRORS[tag]],
+        "store": component_named("object_store").variants[STORES[tag]],
+        "scheduler": component_named("scheduler").variants[tag],
+    }
+    return engine_with(**{**parts, **mended}, title=title)
 
 
 def with_scheduler(mended: Change) -> Change:
@@ -25,10 +36,8 @@ def with_scheduler(mended: Change) -> Change:
     def change(subject: Subject) -> Subject:
         component, tag = component_named("scheduler"), subject.variant.tag
         inside = mended(Subject(component, component.variants[tag], scheduler_config(subject.config)))
-        scheduler: Any = inside.variant
-        mirror = component_named("mirror").variants[MIRRORS[tag]]
         settings = {**inside.config._asdict(), "resets": subject.config.resets}
-        whole = engine_with(mirror, scheduler, subject.variant.title)
+        whole = engine_of(tag, subject.variant.title, scheduler=inside.variant)
         return replace(subject, variant=whole, config=subject.config._replace(**settings))
 
     return change
@@ -40,9 +49,19 @@ def with_mirror(mended: Change) -> Change:
     def change(subject: Subject) -> Subject:
         component, tag = component_named("mirror"), subject.variant.tag
         inside = mended(Subject(component, component.variants[MIRRORS[tag]], mirror_config(subject.config)))
-        scheduler: Any = component_named("scheduler").variants[tag]
-        whole = engine_with(inside.variant, scheduler, subject.variant.title)
+        whole = engine_of(tag, subject.variant.title, mirror=inside.variant)
         return replace(subject, variant=whole, config=subject.config._replace(sizes=inside.config.sizes))
+
+    return change
+
+
+def with_store(mended: Change) -> Change:
+    """The engine whose object store has the mend."""
+
+    def change(subject: Subject) -> Subject:
+        component, tag = component_named("object_store"), subject.variant.tag
+        inside = mended(Subject(component, component.variants[STORES[tag]], store_config(subject.config)))
+        return replace(subject, variant=engine_of(tag, subject.variant.title, store=inside.variant))
 
     return change
 
@@ -77,9 +96,15 @@ def lifted(
 ALONE = ("C-MIR-3", "C-MIR-4", "C-MIR-5", "C-MIR-7", "C-MIR-12", "C-MIR-13", "C-MIR-14", "C-MIR-18", "C-MIR-20")
 """Entries about calls or settings that the engine lacks, and mends that would lose messages of the engine."""
 
+OF_THE_STORE_ALONE = ("C-MIR-4", "C-SHM-9", "C-SHM-14", "C-SHM-16", "C-SHM-19", "C-SHM-20")
+"""Entries about what an engine's object store does not meet: forged handles, parts of calls, overlapping walks."""
+
 MENDS = (
     *lifted(of_scheduler.MENDS, lambda tag: tag, with_scheduler),
     *lifted(tuple(each for each in of_mirror.MENDS if each.entry not in ALONE), MIRRORS.__getitem__, with_mirror),
+    *lifted(
+        tuple(each for each in of_store.MENDS if each.entry not in OF_THE_STORE_ALONE), STORES.__getitem__, with_store
+    ),
     Mend("C-MIR-12", ERAS, never(ResetReceiver)),
     Mend("C-MIR-13", ERAS, only_frontend(0), also=(only_frontend(1),)),
 )

@@ -2,32 +2,36 @@
 
 The mirror, the scheduler and the worker are driven as they are alone; what ties them together is written here. A
 request goes to the scheduler when P1 has taken its message, a plan becomes a step in the inbox of each worker, and its
-output is taken when all workers have executed it. Items travel with messages; shared memory is not driven.
+output is taken when all workers have executed it. Items travel with messages, or through shared memory, where each
+worker reads what the plan sends before it executes the step.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from .calls import ABSENT, DONE, Calls, DriverError, Operation, Reply, integer, without
+from .calls import ABSENT, DONE, Calls, Operation, Reply, integer, without
 from .mirror import MirrorDriver
 from .scheduler import PRESENT, REFUSED, SchedulerDriver
+from .shared_items import STALE, WRONG, SharedItems
+from .sides import Release
 from .worker import Stage, Worker
 
-NO_TENSOR, NO_BYTES, DROPPED_TWICE = 1, 2, 3
-"""What a worker finds missing: an encoder output, KV, an output that it is told to drop."""
+NO_TENSOR, NO_BYTES, DROPPED_TWICE, NO_ITEM = 1, 2, 3, 4
+"""What a worker finds missing: an encoder output, KV, an output that it is told to drop, an item of a request."""
 FAILED = Reply("failed")
 RESETS = ("reset_receiver", "reset_prefix_cache", "reset_running", "reset_encoder_cache")
 
 
 @dataclass(slots=True)
 class Process:
-    """One worker process. A step of None is a reset of the encoder outputs."""
+    """One worker process. A step of None is a reset of the encoder outputs. `sent`: the items of the next step."""
 
     memory: Worker
     inbox: list[Stage | None] = field(default_factory=list)
+    sent: list[tuple[int, Sequence[Any]]] = field(default_factory=list)
     finding: int = 0
 
     def execute(self) -> None:
@@ -61,18 +65,25 @@ class EngineDriver:
     def __init__(self, calls: Calls) -> None:
         self._mirror = MirrorDriver(calls)
         self._scheduler = SchedulerDriver(calls)
+        self._items = SharedItems(calls, Release())
         self._config: Mapping[str, Any] = {}
         self._clients: list[Clients] = []
         self._workers: list[Process] = []
         self._submitted: set[int] = set()
         self._received: set[int] = set()
         self._cancelled: set[int] = set()
+        self._failed: set[int] = set()
+        self._over: set[int] = set()
+        self._heard: set[int] = set()
         self._resets_left = 0
         named: dict[str, Operation] = {
             "submit_request": self._submit,
             "deliver": self._deliver,
             "receive": self._receive,
             "retry": self._retry,
+            "deliver_request": self._deliver_request,
+            "end": self._end,
+            "clear": lambda message: self._reset(lambda told: self._items.clear(), message),
             "cancel": self._cancel,
             "deliver_abort": self._deliver_abort,
             "compile": self._compile,
@@ -91,8 +102,6 @@ class EngineDriver:
 
     def reset(self, config: Mapping[str, Any]) -> None:
         """New caches, a new scheduler and new workers; no client has sent anything."""
-        if config["shared_memory"]:
-            raise DriverError("shared_memory is not driven: items travel with the messages of the mirror")
         self._config = config
         senders = max(config["senders"], default=0) + 1
         mirrored = {"capacity": config["mirror_capacity"], "sizes": config["sizes"], "senders": senders, "rendered": 0}
@@ -101,6 +110,9 @@ class EngineDriver:
         self._clients = [Clients() for _ in range(senders)]
         self._workers = [Process(self._scheduler.new_worker()) for _ in range(config["workers"])]
         self._submitted, self._received, self._cancelled = set(), set(), set()
+        self._failed, self._over, self._heard = set(), set(), set()
+        if config["shared_memory"]:
+            self._items.reset(config["store_capacity"], config["sizes"], config["workers"])
         self._resets_left = config["resets"]
 
     def observe(self) -> dict[str, Any]:
@@ -108,6 +120,7 @@ class EngineDriver:
         if self._scheduler.dead:
             return {}
         shown = {**self._mirror.observe(), **self._scheduler.observe()}
+        shown.update(self._items.observe() if self._config["shared_memory"] else {})
         for name, worker in enumerate(self._workers):
             shown[f"tensors_{name}"] = sorted(content for (content,) in worker.memory.outputs)
             shown[f"finding_{name}"] = worker.finding
@@ -122,6 +135,8 @@ class EngineDriver:
             return PRESENT
         self._submitted.add(request)
         items = [item[0] for item in self._config["items"][request]] if self._config["items"] else []
+        if self._config["shared_memory"]:
+            return self._submit_handles(request, items)
         if not items:
             return DONE if self._mirror.is_deaf else self._take(request)
         sender = self._sender(request)
@@ -133,10 +148,33 @@ class EngineDriver:
             self._clients[sender].retries.append(request)
         return reply
 
+    def _submit_handles(self, request: int, items: Sequence[int]) -> Reply:
+        """A request that fails while P0 walks its items is over."""
+        reply, sent = self._items.render(items)
+        self._failed |= {request} if reply.code == "failed" else set()
+        self._scheduler.item_data[request] = sent
+        return reply
+
+    def _deliver_request(self, message: Mapping[str, Any]) -> Reply:
+        request = integer(message, "request")
+        if request not in self._submitted or request in self._received or request in self._failed:
+            return ABSENT
+        return self._take(request)
+
     def _take(self, request: int) -> Reply:
         """P1 knows the request, and hands it to the scheduler."""
         self._received.add(request)
-        return self._scheduler.operations["add"]({"request": request})
+        reply = self._scheduler.operations["add"]({"request": request})
+        self._over |= {request} if reply.code == "too_large" else set()
+        return reply
+
+    def _end(self, message: Mapping[str, Any]) -> Reply:
+        """P0 hears of the end of a request; a release has nothing to do there."""
+        request = integer(message, "request")
+        if request not in self._over or request in self._heard:
+            return ABSENT
+        self._heard.add(request)
+        return DONE
 
     def _deliver(self, message: Mapping[str, Any]) -> Reply:
         clients = self._clients[integer(message, "sender")]
@@ -194,6 +232,7 @@ class EngineDriver:
         if request not in self._cancelled or request not in self._received or self._mirror.is_deaf:
             return ABSENT
         self._cancelled.discard(request)
+        self._over.add(request)
         return self._scheduler.operations["abort"](message)
 
     # Scheduler and workers ------------------------------------------------------------------------------------------
@@ -206,14 +245,28 @@ class EngineDriver:
         if reply.code == "done":
             for worker in self._workers:
                 worker.inbox.append(self._scheduler.newest_stage)
+                worker.sent = self._scheduler.newest_features if self._config["shared_memory"] else []
         return reply
 
     def _execute(self, message: Mapping[str, Any]) -> Reply:
-        worker = self._workers[integer(message, "worker")]
+        name = integer(message, "worker")
+        worker = self._workers[name]
         if not worker.inbox:
             return ABSENT
+        if not self._read_items(name, worker):
+            return FAILED
         worker.execute()
         return FAILED if worker.finding else DONE
+
+    def _read_items(self, name: int, worker: Process) -> bool:
+        """The items that the plan has sent. An error ends the worker, and the engine with it."""
+        sent, worker.sent = worker.sent, []
+        wanted = [request not in self._over for request, _ in sent]
+        found = self._items.read(name, [features for _, features in sent], wanted)
+        if found == WRONG:
+            worker.finding = worker.finding or NO_ITEM
+        self._scheduler.dead = found == STALE
+        return found != STALE
 
     def _update(self, message: Mapping[str, Any]) -> Reply:
         """The output of a plan that every worker has executed."""
@@ -223,7 +276,9 @@ class EngineDriver:
         for request, tokens in self._scheduler.rejected(integer(message, "accepted")):
             for worker in self._workers:
                 worker.memory.reject(request, tokens)
-        return self._scheduler.operations["update"](message)
+        reply = self._scheduler.operations["update"](message)
+        self._over.update(reply.values)
+        return reply
 
     # Resets ---------------------------------------------------------------------------------------------------------
 

@@ -113,34 +113,7 @@ class ObjectStoreDriver:
 
     def observe(self) -> dict[str, Any]:
         """The writer's indices and numbers, and the counts in memory."""
-        store, ring = self._writer, self._writer.ring_buffer
-        start, ids = ring.monotonic_id_start, ring.ID_MAX
-        live = sorted(ring.metadata, key=lambda identity: (identity - start) % ids)
-        places = [ring.metadata[identity] % ring.data_buffer_size for identity in live]
-        listed = sorted((int(key), identity) for key, (_, identity) in store.key_index.items())
-        touched = getattr(store, "_touched", ())
-        return {
-            "contents": [content for content, _ in listed],
-            "ids": [identity for _, identity in listed],
-            "live": live,
-            "places": places,
-            "issued": [store.writer_flag.get(identity, 0) for identity in live],
-            "acknowledged": [self._count(identity, place) for identity, place in zip(live, places, strict=True)],
-            "protected": [identity for identity in live if identity in touched],
-            "id_start": start,
-            "id_end": ring.monotonic_id_end,
-            "start": ring.data_buffer_start,
-            "end": ring.data_buffer_end,
-        }
-
-    def _count(self, identity: int, place: int) -> int:
-        """The count at a chunk's place; -1 where P0 keeps no count for it, or another item's bytes are there."""
-        if identity not in self._writer.writer_flag:
-            return -1
-        ring = self._writer.ring_buffer
-        first = getattr(ring, "DATA_OFFSET", 0) + place + ring.MD_SIZE
-        count: int = ring.byte2int(bytes(ring.shared_memory.buf[first : first + COUNT_BYTES]))
-        return max(-1, count)
+        return shown(self._writer)
 
     # P0
 
@@ -253,6 +226,39 @@ class ObjectStoreDriver:
         key, address, identity, signature = self._inboxes[reader].pop(0).handle
         signed = (signature, key) if self._signed else ()
         return self._readers.perform(reader, read, address, identity, signed, codes=STALE)
+
+
+def shown(store: Any) -> dict[str, Any]:
+    """The indices and numbers of a writer, and the counts in memory."""
+    ring = store.ring_buffer
+    start, ids = ring.monotonic_id_start, ring.ID_MAX
+    live = sorted(ring.metadata, key=lambda identity: (identity - start) % ids)
+    places = [ring.metadata[identity] % ring.data_buffer_size for identity in live]
+    listed = sorted((int(key), identity) for key, (_, identity) in store.key_index.items())
+    touched = getattr(store, "_touched", ())
+    return {
+        "contents": [content for content, _ in listed],
+        "ids": [identity for _, identity in listed],
+        "live": live,
+        "places": places,
+        "issued": [store.writer_flag.get(identity, 0) for identity in live],
+        "acknowledged": [count_of(store, identity, place) for identity, place in zip(live, places, strict=True)],
+        "protected": [identity for identity in live if identity in touched],
+        "id_start": start,
+        "id_end": ring.monotonic_id_end,
+        "start": ring.data_buffer_start,
+        "end": ring.data_buffer_end,
+    }
+
+
+def count_of(store: Any, identity: int, place: int) -> int:
+    """The count at a chunk's place; -1 where P0 keeps no count for it, or another item's bytes are there."""
+    if identity not in store.writer_flag:
+        return -1
+    ring = store.ring_buffer
+    first = getattr(ring, "DATA_OFFSET", 0) + place + ring.MD_SIZE
+    count: int = ring.byte2int(bytes(ring.shared_memory.buf[first : first + COUNT_BYTES]))
+    return max(-1, count)
 
 
 def attached(lock: Any, capacity: int, name: str, largest: int, readers: int) -> Any:

@@ -6,7 +6,7 @@ workers, who sample a token where a step has computed all that is known of a req
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from .calls import ABSENT, DONE, MISS, Calls, DriverError, Reply, integer, without
@@ -66,6 +66,8 @@ class SchedulerDriver(Transfers):
         self._worker = Worker(1, self._token, self._output_key)
         self.newest_stage = Stage((), (), (), ())
         """What the newest plan tells the workers."""
+        self.item_data: dict[int, Sequence[Any]] = {}
+        """What came with each request for its items; a request that is not here came without."""
         self.dead = False
         """Whether an error out of a step has ended the engine."""
         named: dict[str, Call] = {
@@ -134,6 +136,7 @@ class SchedulerDriver(Transfers):
         self._hasher = self._classes.hasher(config["block_size"])
         self._requests, self._gone, self._steps = {}, set(), []
         self._compiling.clear()
+        self.item_data.clear()
         self._worker = self.new_worker()
         self.dead = False
 
@@ -173,6 +176,12 @@ class SchedulerDriver(Transfers):
     def steps_in_flight(self) -> int:
         """Plans whose output has not been taken."""
         return len(self._steps)
+
+    @property
+    def newest_features(self) -> list[tuple[int, Sequence[Any]]]:
+        """Requests whose items the newest plan sends to the workers, and what it sends; from 0.11 on."""
+        said = self._steps[-1].said
+        return [(self._sessions.number(name), sent) for name, sent in self._classes.features(said)]
 
     def rejected(self, accepted: int) -> Iterable[tuple[int, int]]:
         """Requests of the oldest plan, and how many of their last tokens are drafts that its output rejects."""
@@ -256,19 +265,27 @@ class SchedulerDriver(Transfers):
 
     def _request(self, number: int) -> Any:
         config = self._config
-        items, priorities = config["items"], config["priorities"]
+        priorities = config["priorities"]
         return self._classes.new_request(
             str(number),
             [self._token(number, position) for position in range(config["prompts"][number])],
             config["outputs"][number],
             self._hasher,
-            [Item(*item) for item in items[number]] if items else (),
+            self._items(number),
             priorities[number] if priorities else 0,
             float(len(self._requests)),
             self._value("min_tokens", number),
             self._value("adapters", number),
             **({"goes_on": True} if self._sessions.later(number) else {}),
         )
+
+    def _items(self, number: int) -> Sequence[Item]:
+        """The items of a request, each with what came for it."""
+        if not self._config["items"]:
+            return ()
+        items = self._config["items"][number]
+        sent = self.item_data.get(number) or [None] * len(items)
+        return [Item(*item, data) for item, data in zip(items, sent, strict=True)]
 
     def _token(self, number: int, position: int) -> int:
         """Tokens are named by the group of the request as far as it shares them, and by the request behind.

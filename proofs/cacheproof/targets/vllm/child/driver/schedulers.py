@@ -73,6 +73,8 @@ class Item(NamedTuple):
     content: int
     start: int
     length: int
+    data: Any = None
+    """What came with the request for it, if the caller looks at that."""
 
 
 class Settings(NamedTuple):
@@ -178,7 +180,7 @@ class Classes:
             priority=priority,
             mm_features=[
                 self._feature(
-                    data=None,
+                    data=item.data,
                     modality="image",
                     identifier=str(item.content),
                     mm_position=self._range(offset=item.start, length=item.length),
@@ -241,6 +243,10 @@ class Classes:
         again = said.scheduled_cached_reqs
         new = {part.req_id: part.num_computed_tokens for part in said.scheduled_new_reqs}
         return {**new, **dict(zip(again.req_ids, again.num_computed_tokens, strict=True))}
+
+    def features(self, said: Any) -> list[tuple[str, Sequence[Any]]]:
+        """The requests whose items a step sends to the workers, and what it sends."""
+        return [(part.req_id, part.mm_features) for part in said.scheduled_new_reqs if part.mm_features]
 
     def free_blocks(self, scheduler: Any) -> int:
         """How many."""
