@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from .declaring import PUT_BACK, Place
+from .declaring import Place
 
 MODULE = "vllm.distributed.device_communicators.shm_object_storage"
 RING = Place(f"{MODULE}:SingleWriterShmRingBuffer")
-RECEIVER = Place("vllm.multimodal.cache.shm:ShmObjectStoreReceiverCache")
+FEATURES = Place("vllm.multimodal.utils")
 START = "self.data_buffer_start += ($next - self.data_buffer_start) % self.data_buffer_size"
 
 
@@ -17,9 +15,6 @@ def start_is_the_chunk_just_freed() -> None:
     """After a free, the ring starts at the freed chunk instead of the next one, and gives out too much."""
 
 
-@RECEIVER.broken(
-    "get_and_update_features", since=PUT_BACK, fixed="#54994", reported="#52041", needs="items in a cached prefix"
-)
-def handle_in_a_cached_prefix_is_not_acknowledged(released: Any, cache: Any, features: Any) -> Any:
+@FEATURES.changed("strip_covered_mm_data", "'address' in $feature.data", "False", fixed="#54994", reported="#52041")
+def handle_in_a_cached_prefix_is_not_acknowledged() -> None:
     """The handle of an item in a cached prefix is stripped, so its chunk is never acknowledged."""
-    return released(features)
