@@ -18,7 +18,7 @@ from cachespec.engine.configuration import (
 from cachespec.engine.operations import Cancel, DeliverAbort, DeliverRequest, Execute, SubmitRequest
 from cachespec.engine.parts import Parts
 from cachespec.engine.state import State, is_executed, is_on_its_way
-from cachespec.engine.worker import ENDED
+from cachespec.engine.worker import DIED
 from cachespec.kernel import Operation
 from cachespec.mirror.faults import ResetReceiver
 from cachespec.mirror.operations import Deliver, Expire, Join, Receive, Retry, Submit, Transmit
@@ -39,7 +39,7 @@ HANDED: tuple[type[Operation], ...] = (DeliverRequest, End, Clear)
 
 def calls(parts: Parts, config: Config, state: State) -> Iterable[Operation]:
     """In a fixed order. Nothing happens to an engine that is dead."""
-    if parts.is_dead(state.scheduler) or any(worker.finding == ENDED for worker in state.workers):
+    if parts.is_dead(state.scheduler) or any(worker.finding == DIED for worker in state.workers):
         return
     yield from (with_handles(parts, config, state) if config.shared_memory else with_mirror(parts, config, state))
     yield from departures(parts, config, state)

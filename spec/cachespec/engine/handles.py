@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from cachespec.engine.configuration import Config, Request, WorkerName, contents_of, store_config
 from cachespec.engine.parts import Parts
 from cachespec.engine.state import State, with_worker
-from cachespec.engine.worker import ENDED
+from cachespec.engine.worker import DIED
 from cachespec.kernel import Code, Operation
 from cachespec.object_store.operations import (
     Abort,
@@ -101,7 +101,7 @@ def read_all(parts: Parts, config: Config, state: State, name: WorkerName) -> St
 
 def has_to_read(state: State, name: WorkerName) -> bool:
     """The test of the reading loop; its measure is the length of the inbox."""
-    return state.store.workers[name].inbox != () and state.workers[name].finding != ENDED
+    return state.store.workers[name].inbox != () and state.workers[name].finding != DIED
 
 
 def read_next(parts: Parts, config: Config, state: State, name: WorkerName) -> State:
@@ -109,10 +109,10 @@ def read_next(parts: Parts, config: Config, state: State, name: WorkerName) -> S
     delivery = state.store.workers[name].inbox[0]
     if delivery.task == TOUCHING:
         store, outcome = parts.store.step(store_config(config), state.store, ReaderTouch(name))
-        worker = parts.judges(state.workers[name], outcome.code is Code.STALE, False)
+        worker = parts.judges(state.workers[name], int(outcome.code is Code.STALE), 0)
         return with_worker(state, name, worker)._replace(store=store)
     store, outcome = parts.store.step(store_config(config), state.store, Read(name))
     right = outcome.code is Code.HIT and outcome.values == (delivery.handle.content,)
     wanted = state.store.requests[delivery.request].phase == RUNNING
-    worker = parts.judges(state.workers[name], outcome.code is Code.STALE, wanted and not right)
+    worker = parts.judges(state.workers[name], int(outcome.code is Code.STALE), int(wanted and not right))
     return with_worker(state, name, worker)._replace(store=store)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from cachespec import mirror, object_store, scheduler
 from cachespec.engine.configuration import Config, mirror_config, scheduler_config, store_config
 from cachespec.engine.state import View, WorkerView, resident, unreported
-from cachespec.engine.worker import DROPPED_TWICE, ENDED, NO_BYTES, NO_ITEM, NO_TENSOR
+from cachespec.engine.worker import DIED, DROPPED_TWICE, NO_BYTES, NO_ITEM, NO_TENSOR
 from cachespec.kernel import Progress, Safety, lifted, lifted_progress
 from cachespec.object_store.state import ABSENT, ENDED, PREEMPTED, RUNNING, WAITING
 from cachespec.scheduler.session_properties import SESSIONS
@@ -102,7 +102,7 @@ OWN: tuple[Safety[Config, View], ...] = (
     Safety(
         "SHM-10/used",
         "a worker reads every item of a running request, each with its right content, and no handle ends a worker",
-        lambda c, v: nothing_was_found(v, NO_ITEM) and nothing_was_found(v, ENDED),
+        lambda c, v: nothing_was_found(v, NO_ITEM) and nothing_was_found(v, DIED),
         lambda c, v: c.shared_memory == 1 and any(step.encodes for worker in v.workers for step in worker.inbox),
     ),
     Safety(

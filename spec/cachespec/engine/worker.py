@@ -31,7 +31,7 @@ from cachespec.scheduler.worker import (
 )
 from cachespec.scheduler.worker import Worker as Memory
 
-SOUND, NO_TENSOR, NO_BYTES, DROPPED_TWICE, NO_ITEM, ENDED = 0, 1, 2, 3, 4, 5
+SOUND, NO_TENSOR, NO_BYTES, DROPPED_TWICE, NO_ITEM, DIED = 0, 1, 2, 3, 4, 5
 
 
 class Gather(NamedTuple):
@@ -77,18 +77,18 @@ def with_finding(worker: Worker, finding: int) -> Worker:
     return worker._replace(finding=finding) if worker.finding == SOUND else worker
 
 
-Judge = Callable[[Worker, bool, bool], Worker]
-"""What a worker makes of a handle: whether it is stale, and whether a running request lacks its item."""
+Judge = Callable[[Worker, int, int], Worker]
+"""What a worker makes of a handle: 1 if it is stale, and 1 if a running request lacks its item."""
 
 
-def lacks_item(worker: Worker, stale: bool, missing: bool) -> Worker:
+def lacks_item(worker: Worker, stale: int, missing: int) -> Worker:
     """SHM-10: a stale handle of a request that is over does no harm."""
-    return with_finding(worker, NO_ITEM) if missing else worker
+    return with_finding(worker, NO_ITEM) if missing == 1 else worker
 
 
-def ends_at_stale(worker: Worker, stale: bool, missing: bool) -> Worker:
+def ends_at_stale(worker: Worker, stale: int, missing: int) -> Worker:
     """C-SHM-12: a stale handle is an error that no worker survives, whatever became of its request."""
-    return worker._replace(finding=ENDED) if stale else lacks_item(worker, stale, missing)
+    return worker._replace(finding=DIED) if stale == 1 else lacks_item(worker, stale, missing)
 
 
 def drop(config: scheduler.Config, worker: Worker, step: Step) -> Worker:

@@ -285,7 +285,7 @@ class SchedulerDriver(Transfers):
             return ()
         items = self._config["items"][number]
         sent = self.item_data.get(number) or [None] * len(items)
-        return [Item(*item, data) for item, data in zip(items, sent, strict=True)]
+        return [Item(content, start, length, data) for (content, start, length), data in zip(items, sent, strict=True)]
 
     def _token(self, number: int, position: int) -> int:
         """Tokens are named by the group of the request as far as it shares them, and by the request behind.

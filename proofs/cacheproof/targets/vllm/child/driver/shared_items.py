@@ -1,7 +1,7 @@
 """Items by way of shared memory: the release's sender and receiver caches, P0 and every worker with its own.
 
-The release decides what is stored, freed, sent and read. Given is the memory: chunks of units of four bytes, so that the
-header of a released chunk has two units, and few ids, so that they come round. An item is bytes that repeat one value,
+The release decides what is stored, freed, sent and read. Given is the memory: chunks of units of four bytes, so that a
+released header has two units, and few ids, so that they come round. An item is bytes that repeat one value,
 behind the count that readers keep there.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from .calls import Calls, Reply
@@ -98,7 +98,7 @@ class SharedItems:
         return self._calls.done(self._sender.clear_cache)
 
     def read(self, worker: int, requests: Sequence[Sequence[Any]], wanted: Sequence[bool]) -> str:
-        """One worker gets the items of the requests of a step. Each has its own copy, and a stale handle is an error."""
+        """One worker gets the items of a step. Each worker has its own copy, and a stale handle is an error."""
         found = ""
         for features, needed in zip(requests, wanted, strict=True):
             own = [copy.copy(feature) for feature in features]
