@@ -23,7 +23,6 @@ DRIVEN_BY = {
     "encoder_cache": ("scheduler",),
     "kv_blocks": ("scheduler",),
     "block_hash": ("kv_blocks", "scheduler"),
-    "object_store": ("engine",),
 }
 """The other components whose drivers use the patched classes of a component."""
 

@@ -6,15 +6,9 @@ from .declaring import Place
 
 MODULE = "vllm.distributed.device_communicators.shm_object_storage"
 RING = Place(f"{MODULE}:SingleWriterShmRingBuffer")
-FEATURES = Place("vllm.multimodal.utils")
 START = "self.data_buffer_start += ($next - self.data_buffer_start) % self.data_buffer_size"
 
 
 @RING.changed("free_buf", START, "self.data_buffer_start = address", fixed="#27117")
 def start_is_the_chunk_just_freed() -> None:
     """After a free, the ring starts at the freed chunk instead of the next one, and gives out too much."""
-
-
-@FEATURES.changed("strip_covered_mm_data", "'address' in $feature.data", "False", fixed="#54994", reported="#52041")
-def handle_in_a_cached_prefix_is_not_acknowledged() -> None:
-    """The handle of an item in a cached prefix is stripped, so its chunk is never acknowledged."""
