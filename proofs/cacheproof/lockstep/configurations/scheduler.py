@@ -169,12 +169,13 @@ def encoder_decoder(source: random.Random, config: Config) -> Config:
     items = tuple(drawn[group] for group in config.groups or range(len(drawn)))
     embeds = max(sum(item[LENGTH] for item in of_one) for of_one in items) if source.random() < SERVED else 1
     most = max(final_length(config, request) for request in range(len(config.prompts)))
+    off: dict[str, Any] = {
+        name: () if isinstance(Config._field_defaults[name], tuple) else 0
+        for name in (*NOT_WITH_ENCODER_DECODER, *NOT_ON_THEIR_OWN)
+    }
     room = source.choice((0, 0, 1, 2, 4))
     return config._replace(
-        **{
-            name: () if isinstance(Config._field_defaults[name], tuple) else 0
-            for name in (*NOT_WITH_ENCODER_DECODER, *NOT_ON_THEIR_OWN)
-        },
+        **off,
         items=items if any(items) else (),
         token_budget=max(config.token_budget, most, config.max_running * (config.drafts + 1)) + room,
         encoder_compute=max(1, embeds) + source.choice((0, 0, 1, 3)),
