@@ -108,7 +108,7 @@ def is_explored(component: str) -> bool:
 
 
 def configurations(era: Era, at_once: int | None = PAIRS) -> list[Any]:
-    """Every scope with every combination of settings that the release has, those with the fewest settings first.
+    """Every scope with every combination of settings that the release has, each once, the fewest settings first.
 
     `at_once`: the most settings in one combination; None for no limit.
     """
@@ -120,7 +120,7 @@ def configurations(era: Era, at_once: int | None = PAIRS) -> list[Any]:
         for base in bases[era.component]
     ]
     made.sort(key=lambda one: one[0])
-    few = [config for count, config in made if at_once is None or count <= at_once]
+    few = dict.fromkeys(config for count, config in made if at_once is None or count <= at_once)
     return [config for config in few if component.invalid(config) is None and era.has(config)]
 
 
