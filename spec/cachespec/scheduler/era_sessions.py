@@ -12,7 +12,8 @@ from cachespec.encoder_cache import Cache, CacheByModel
 from cachespec.encoder_cache.era_shared import taken_over as items_taken_over
 from cachespec.kernel import Map
 from cachespec.kv_blocks.handing_over import taken_over as blocks_taken_over
-from cachespec.scheduler.configuration import Config, Request, is_turn, kept_tokens, later_turns
+from cachespec.scheduler.configuration import FIRST_COME, Config, Request, is_turn, kept_tokens, later_turns
+from cachespec.scheduler.era_arrivals import in_order
 from cachespec.scheduler.era_loads import READY
 from cachespec.scheduler.era_readiness import among_skipped, among_skipped_with_grammar
 from cachespec.scheduler.era_rules import shorter_than_model
@@ -81,6 +82,12 @@ def next_turn(rules: Table, config: Config, state: State, request: Request) -> S
         return state
     state = turn_begun(rules, config, state, request)._replace(leaving=state.leaving.remove(request))
     return resumed(state, request + 1) if any(turn == request + 1 for turn in state.waiting) else state
+
+
+def next_turn_in_order(rules: Table, config: Config, state: State, request: Request) -> State:
+    """S2b: with priorities, a turn whose session goes on waits by its rank, as all others do."""
+    after = next_turn(rules, config, state, request)
+    return after if config.policy == FIRST_COME else in_order(config, after)
 
 
 def queued_again(config: Config, state: State, request: Request) -> State:
