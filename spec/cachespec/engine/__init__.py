@@ -29,6 +29,10 @@ from cachespec.mirror.operations import Deliver, Expire, Join, Receive, Retry, T
 from cachespec.object_store.operations import Clear, End
 from cachespec.scheduler.operations import (
     Compile,
+    FailLoad,
+    FailStep,
+    FinishLoad,
+    FinishSend,
     ResetEncoderCache,
     ResetPrefixCache,
     ResetRunning,
@@ -59,6 +63,10 @@ COMPONENT: Component[Config, State, View] = Component(
         Schedule,
         Execute,
         Update,
+        FinishLoad,
+        FailLoad,
+        FailStep,
+        FinishSend,
         ResetReceiver,
         Clear,
         ResetPrefixCache,

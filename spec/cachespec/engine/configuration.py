@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 from cachespec import mirror, object_store, scheduler
 from cachespec.kernel import Name, apart, joined
 from cachespec.object_store.configuration import Config as StoreConfig
-from cachespec.scheduler.configuration import CONTENT, items_of
+from cachespec.scheduler.configuration import CONTENT, is_turn, items_of
 
 Request = Annotated[int, Name("request")]
 SenderName = Annotated[int, Name("sender")]
 WorkerName = Annotated[int, Name("worker")]
 
-OF_SCHEDULER = ("loads_later", "load_failures", "failed_loads_end", "sends", "turns", "encoder_decoder")
+OF_SCHEDULER = ("encoder_decoder",)
 """Settings of the scheduler that an engine does not have."""
 HEADER = 2
 """Units before an item in shared memory."""
@@ -59,11 +59,11 @@ def invalid(config: Config) -> str | None:
         return f"shared_memory must be 0 or 1, not {config.shared_memory}"
     if config.shared_memory and (scheduler_config(config).ahead != 1 or frontends(config) != 1):
         return "with shared memory there is one frontend, and one step in flight"
-    for name in OF_SCHEDULER:
-        if getattr(config, name):
-            return f"{name} is specified in the scheduler alone, not in an engine"
-    if config.shared_memory and scheduler_config(config).running_resets:
-        return "with shared memory no reset preempts running requests"
+    for name in ("running_resets", "turns"):
+        if config.shared_memory and getattr(config, name):
+            return f"{name} is not specified together with shared memory"
+    if scheduler_config(config).load_failures and scheduler_config(config).ahead != 1:
+        return "with load_failures there is one step in flight"
     wrong = scheduler.COMPONENT.invalid(scheduler_config(config))
     if wrong is not None:
         return wrong
@@ -94,8 +94,10 @@ def frontends(config: Config) -> int:
 
 
 def contents_of(config: Config, request: Request) -> tuple[int, ...]:
-    """What the request shows, in the order of its prompt."""
-    return tuple(item[CONTENT] for item in items_of(scheduler_config(config), request))
+    """What the request's message shows, in the order of its prompt: of a turn, the items of its own input."""
+    told = scheduler_config(config)
+    before = len(items_of(told, request - 1)) if is_turn(told, request) else 0
+    return tuple(item[CONTENT] for item in items_of(told, request)[before:])
 
 
 @cache

@@ -23,8 +23,13 @@ from cachespec.kernel import Operation
 from cachespec.mirror.faults import ResetReceiver
 from cachespec.mirror.operations import Deliver, Expire, Join, Receive, Retry, Submit, Transmit
 from cachespec.object_store.operations import Clear, End
+from cachespec.scheduler.configuration import is_turn
 from cachespec.scheduler.operations import (
     Compile,
+    FailLoad,
+    FailStep,
+    FinishLoad,
+    FinishSend,
     ResetEncoderCache,
     ResetPrefixCache,
     ResetRunning,
@@ -34,6 +39,10 @@ from cachespec.scheduler.operations import (
 
 OF_THE_MIRROR = (Deliver, Receive, Transmit, Expire, Join, Retry)
 MIRRORED: tuple[type[Operation], ...] = (*OF_THE_MIRROR, ResetReceiver)
+OUTPUTS = (Update, FailStep)
+"""What the scheduler hears of a plan that every worker has executed."""
+BY_THEMSELVES = (Compile, Schedule, FinishLoad, FailLoad, FinishSend)
+"""What else the scheduler hears or does as on its own."""
 HANDED: tuple[type[Operation], ...] = (DeliverRequest, End, Clear)
 
 
@@ -44,7 +53,7 @@ def calls(parts: Parts, config: Config, state: State) -> Iterable[Operation]:
     yield from (with_handles(parts, config, state) if config.shared_memory else with_mirror(parts, config, state))
     yield from departures(parts, config, state)
     for op in parts.scheduler.alphabet(scheduler_config(config), state.scheduler):
-        if isinstance(op, Compile | Schedule) or (isinstance(op, Update) and is_executed(state)):
+        if isinstance(op, BY_THEMSELVES) or (isinstance(op, OUTPUTS) and is_executed(state)):
             yield op
     for name, worker in enumerate(state.workers):
         if worker.inbox != ():
@@ -76,8 +85,16 @@ def submissions(config: Config, state: State, may_send: set[int]) -> Iterable[Op
     """Each request is sent once, when its frontend has joined and the network has room."""
     for request in requests(config):
         free = contents_of(config, request) == () or sender_of(config, request) in may_send
-        if free and not state.submitted.has(request):
+        if free and not state.submitted.has(request) and is_next(config, state, request):
             yield SubmitRequest(request)
+
+
+def is_next(config: Config, state: State, request: int) -> bool:
+    """It is no turn, or its session goes on and P1 has taken the turn before."""
+    if not is_turn(scheduler_config(config), request):
+        return True
+    taken = state.received.has(request - 1) and not state.rejected.has(request - 1)
+    return taken and not state.scheduler.gone.has(request)
 
 
 def departures(parts: Parts, config: Config, state: State) -> Iterable[Operation]:

@@ -40,7 +40,17 @@ from cachespec.scheduler.era_rules import executed_only, released_at_once
 from cachespec.scheduler.eras import S2, S2B, S3, SchedulerVariant
 from cachespec.scheduler.eras import scheduler as scheduler_by
 from cachespec.scheduler.normative import RULES
-from cachespec.scheduler.operations import Add, ResetEncoderCache, ResetRunning, Schedule, Update
+from cachespec.scheduler.operations import (
+    Add,
+    FailLoad,
+    FailStep,
+    FinishLoad,
+    FinishSend,
+    ResetEncoderCache,
+    ResetRunning,
+    Schedule,
+    Update,
+)
 
 
 def allocate_and_still_report(config: EncoderConfig, cache: Cache, op: Allocate) -> tuple[Cache, Outcome]:
@@ -120,7 +130,11 @@ def engine_with(
         Execute: f"{store.differences[Read]}; a stale handle ends the worker, and the engine with it",
         Update: scheduler.differences[Update],
     }
-    newer = {ResetEncoderCache: "not there yet", ResetRunning: "not there yet", Retry: "a miss is an error"}
+    newer: dict[type[Operation], str] = {
+        **dict.fromkeys((ResetEncoderCache, ResetRunning), "not there yet"),
+        **dict.fromkeys((FinishLoad, FailLoad, FailStep, FinishSend), "connectors are not modelled"),
+        Retry: "a miss is an error",
+    }
     there = {*mirror.transitions, *scheduler.transitions}
     parts = replace(
         NORMATIVE_PARTS, mirror=mirror, store=store, scheduler=scheduler, ledger=IN_TURN, judges=ends_at_stale

@@ -13,6 +13,10 @@ from cachespec.mirror.operations import Deliver, Expire, Join, Receive, Transmit
 from cachespec.object_store.operations import Clear, End
 from cachespec.scheduler.operations import (
     Compile,
+    FailLoad,
+    FailStep,
+    FinishLoad,
+    FinishSend,
     ResetEncoderCache,
     ResetPrefixCache,
     ResetRunning,
@@ -98,6 +102,26 @@ def update(config: Config, state: State, op: Update) -> Result:
     return transitions.update(NORMATIVE_PARTS, config, state, op)
 
 
+def finish_load(config: Config, state: State, op: FinishLoad) -> Result:
+    """SCH-14, KV-7."""
+    return transitions.transferred(NORMATIVE_PARTS, config, state, op)
+
+
+def fail_load(config: Config, state: State, op: FailLoad) -> Result:
+    """SCH-14, KV-7."""
+    return transitions.transferred(NORMATIVE_PARTS, config, state, op)
+
+
+def fail_step(config: Config, state: State, op: FailStep) -> Result:
+    """SCH-14, KV-7."""
+    return transitions.fail_step(NORMATIVE_PARTS, config, state, op)
+
+
+def finish_send(config: Config, state: State, op: FinishSend) -> Result:
+    """SCH-15."""
+    return transitions.transferred(NORMATIVE_PARTS, config, state, op)
+
+
 def reset_receiver(config: Config, state: State, op: ResetReceiver) -> Result:
     """X-4."""
     return transitions.reset_receiver(NORMATIVE_PARTS, config, state, op)
@@ -134,6 +158,10 @@ TRANSITIONS: Transitions[Config, State] = {
     Schedule: schedule,
     Execute: execute,
     Update: update,
+    FinishLoad: finish_load,
+    FailLoad: fail_load,
+    FailStep: fail_step,
+    FinishSend: finish_send,
     ResetReceiver: reset_receiver,
     ResetPrefixCache: reset_prefix_cache,
     ResetRunning: reset_running,

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from cachespec import scheduler
 from cachespec.engine.worker import Gather, Step
 from cachespec.kv_blocks.state import NO_TABLE
+from cachespec.scheduler.state import NO_TRANSFER
 from cachespec.scheduler.view import touched
 from cachespec.scheduler.work import by_content
 from cachespec.scheduler.worker import Chunk, Key, blocks_of
@@ -43,9 +44,11 @@ def loads(
 ) -> Iterable[Chunk]:
     """KV-7: of a request that has just been admitted, what an external store has behind its prefix hit.
 
-    A hit is not loaded again: where the store ends inside a block, its load would spoil the rest of a shared one.
+    A hit is not loaded again: where the store ends inside a block, its load would spoil the rest of a shared one. What
+    was loaded before the admission is not, either.
     """
     stored = min(config.external[part.request], part.start) if config.external else 0
-    found = state.kv.holdings.get(part.request, NO_TABLE).cached_tokens
+    awaited = before.transfers.get(part.request, NO_TRANSFER).tokens
+    found = max(state.kv.holdings.get(part.request, NO_TABLE).cached_tokens, awaited)
     if stored > found and not before.computed.has(part.request):
         yield Chunk(part.request, found, stored, blocks_of(state.kv, part.request))

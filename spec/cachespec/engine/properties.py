@@ -11,17 +11,15 @@ from cachespec.engine.state import View, WorkerView, resident, unreported
 from cachespec.engine.worker import DIED, DROPPED_TWICE, NO_BYTES, NO_ITEM, NO_TENSOR
 from cachespec.kernel import Progress, Safety, lifted, lifted_progress
 from cachespec.object_store.state import ABSENT, ENDED, PREEMPTED, RUNNING, WAITING
-from cachespec.scheduler.session_properties import SESSIONS
-from cachespec.scheduler.transfer_properties import TRANSFERS
+from cachespec.scheduler.configuration import is_turn
 from cachespec.scheduler.worker import UNWRITTEN, holds
 from cachespec.scheduler.worker_properties import WORKER_SAFETY, last_tokens
 
 CONFIGURED = ("SHM-11",)
 """Properties of the object store that speak of what an engine's configuration does not vary."""
 
-OF_OTHERS = tuple(rule.name for rule in (*WORKER_SAFETY, *TRANSFERS, *SESSIONS))
-"""Properties of the scheduler's worker, which executes each plan at once: here the engine's own workers are judged. And
-properties of transfers and sessions, which an engine does not have."""
+OF_OTHERS = tuple(rule.name for rule in WORKER_SAFETY)
+"""Properties of the scheduler's worker, which executes each plan at once: here the engine's own workers are judged."""
 
 
 def nothing_was_found(view: View, finding: int) -> bool:
@@ -44,8 +42,11 @@ def bytes_are_there(config: Config, worker: WorkerView, registered: tuple[tuple[
 
 
 def received_were_sent(config: Config, view: View) -> bool:
-    known = {*view.scheduler.waiting, *view.scheduler.running, *view.scheduler.gone, *view.rejected}
-    return set(view.received) <= set(view.submitted) and known == set(view.received)
+    """The turns of an aborted session are gone, whether they were sent or not."""
+    inside, received = scheduler_config(config), set(view.received)
+    at_scheduler = {*view.scheduler.waiting, *view.scheduler.running, *view.scheduler.queued, *view.scheduler.gone}
+    never_sent = {turn for turn in set(view.scheduler.gone) - received if is_turn(inside, turn)}
+    return received <= set(view.submitted) and {*at_scheduler, *view.rejected} - never_sent == received
 
 
 def store_follows_the_scheduler(config: Config, view: View) -> bool:

@@ -9,7 +9,16 @@ from cachespec.engine.worker import Step as Told
 from cachespec.kernel import Code, Operation, Outcome, Step
 from cachespec.mirror.faults import ResetReceiver
 from cachespec.object_store.operations import Clear
-from cachespec.scheduler.operations import ResetEncoderCache, ResetPrefixCache, ResetRunning, Schedule, Update
+from cachespec.scheduler.operations import (
+    FailLoad,
+    FailStep,
+    FinishLoad,
+    ResetEncoderCache,
+    ResetPrefixCache,
+    ResetRunning,
+    Schedule,
+    Update,
+)
 from cachespec.scheduler.worker import UNWRITTEN, holds
 
 RESETS = (ResetReceiver, Clear, ResetPrefixCache, ResetEncoderCache)
@@ -85,13 +94,14 @@ def the_left_are_gone(config: Config, before: View, op: Operation, outcome: Outc
 def steps_are_in_turn(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
     """A plan comes last, a reset does so or is done at once; a worker takes the first, and only the one that is to.
 
-    Memory of other workers only shrinks: free blocks are forgotten, and so is the KV of rejected drafts.
+    Memory of other workers only shrinks: free blocks are forgotten, and so is the KV of rejected drafts. A load that
+    ends brings KV to all of them.
     """
     return len(before.workers) == len(after.workers) and all(
         now.inbox[: len(was.inbox)] == was.inbox
         and len(now.inbox) - len(was.inbox) in added(op, outcome)
         and (isinstance(op, (Schedule, ResetEncoderCache)) or now.tensors == was.tensors)
-        and nothing_is_written(config, was, now)
+        and (isinstance(op, FinishLoad | FailLoad) or nothing_is_written(config, was, now))
         if not (isinstance(op, Execute) and op.worker == name)
         else now.inbox == was.inbox[1:]
         for name, (was, now) in enumerate(zip(before.workers, after.workers, strict=True))
@@ -131,7 +141,7 @@ def fills_in_part(config: Config, step: Told) -> bool:
 def output_was_computed(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
     """Every worker has executed the oldest plan: it has others to do, at most all the rest."""
     plans = len(before.scheduler.plans)
-    return not isinstance(op, Update) or all(
+    return not isinstance(op, Update | FailStep) or all(
         sum(step.clears == 0 for step in worker.inbox) < plans for worker in before.workers
     )
 

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from functools import partial
 
+from cachespec import scheduler
 from cachespec.engine.configuration import (
     Config,
     Request,
     SenderName,
     contents_of,
     mirror_config,
+    requests,
     scheduler_config,
     sender_of,
     store_config,
@@ -31,11 +33,16 @@ from cachespec.mirror.faults import ResetReceiver
 from cachespec.mirror.operations import Deliver, Expire, Join, Receive, Retry, Submit, Transmit
 from cachespec.object_store.operations import Clear, End
 from cachespec.object_store.state import WAITING
+from cachespec.scheduler.configuration import first_turn
 from cachespec.scheduler.counts import rejected_drafts
 from cachespec.scheduler.operations import (
     Abort,
     Add,
     Compile,
+    FailLoad,
+    FailStep,
+    FinishLoad,
+    FinishSend,
     ResetEncoderCache,
     ResetPrefixCache,
     ResetRunning,
@@ -43,7 +50,8 @@ from cachespec.scheduler.operations import (
     Update,
 )
 from cachespec.scheduler.state import Scheduled
-from cachespec.scheduler.worker import truncated
+from cachespec.scheduler.worker import UNWRITTEN, truncated
+from cachespec.scheduler.worker import Worker as Memory
 
 Result = tuple[State, Outcome]
 
@@ -185,9 +193,18 @@ def deliver_abort(parts: Parts, config: Config, state: State, op: DeliverAbort) 
         return state, ABSENT
     if parts.ledger.is_deaf(state.mirror):
         return state, ABSENT
-    after, outcome = parts.scheduler.step(scheduler_config(config), state.scheduler, Abort(op.request))
+    under_way = Abort(turn_under_way(config, state.scheduler, op.request))
+    after, outcome = parts.scheduler.step(scheduler_config(config), state.scheduler, under_way)
     state = forgotten(config, state._replace(scheduler=after, cancelled=state.cancelled.remove(op.request)))
     return (ended(parts, config, state, op.request) if config.shared_memory else state), outcome
+
+
+def turn_under_way(config: Config, state: scheduler.State, request: Request) -> Request:
+    """The client of a session leaves it: the first turn that is not over is aborted, with all turns behind it."""
+    for turn in range(first_turn(scheduler_config(config), request), request):
+        if not state.gone.has(turn):
+            return turn
+    return request
 
 
 # Scheduler and workers ----------------------------------------------------------------------------------------------
@@ -230,6 +247,41 @@ def update(parts: Parts, config: Config, state: State, op: Update) -> Result:
     after, outcome = parts.scheduler.step(scheduler_config(config), state.scheduler, op)
     state = forgotten(config, state._replace(scheduler=after))
     return (completed(parts, config, state, outcome.values) if config.shared_memory else state), outcome
+
+
+def transferred(parts: Parts, config: Config, state: State, op: FinishLoad | FailLoad | FinishSend) -> Result:
+    """SCH-14, SCH-15: a load or a sending is over, whatever steps are in flight."""
+    after, outcome = parts.scheduler.step(scheduler_config(config), state.scheduler, op)
+    return followed_by_workers(parts, config, state, after), outcome
+
+
+def fail_step(parts: Parts, config: Config, state: State, op: FailStep) -> Result:
+    """SCH-14: the output of a plan that every worker has executed, of which a load has failed."""
+    if state.scheduler.plans == () or not is_executed(state):
+        return state, ABSENT
+    after, outcome = parts.scheduler.step(scheduler_config(config), state.scheduler, op)
+    return followed_by_workers(parts, config, state, after), outcome
+
+
+def followed_by_workers(parts: Parts, config: Config, state: State, after: scheduler.State) -> State:
+    """What a load has brought, and what is lost with it, reaches every worker by no step. A request may end of it."""
+    before = state.scheduler
+    changed = tuple(with_changes(config, worker, before.worker, after.worker) for worker in state.workers)
+    state = forgotten(config, state._replace(scheduler=after, workers=changed))
+    for request in requests(config):
+        if config.shared_memory and after.gone.has(request) and not before.gone.has(request):
+            state = ended(parts, config, state, request)
+    return state
+
+
+def with_changes(config: Config, worker: Worker, before: Memory, after: Memory) -> Worker:
+    """One worker, whose blocks change as those of the scheduler's own worker do."""
+    memory = worker.memory.memory
+    for block in range(scheduler_config(config).kv_blocks):
+        there = after.memory.get(block, UNWRITTEN)
+        if there != before.memory.get(block, UNWRITTEN):
+            memory = memory.remove(block) if there == UNWRITTEN else memory.set(block, there)
+    return worker._replace(memory=worker.memory._replace(memory=memory))
 
 
 def forgotten(config: Config, state: State) -> State:
@@ -307,6 +359,12 @@ def reset_encoder_cache(parts: Parts, config: Config, state: State, op: ResetEnc
 def following(parts: Parts) -> Transitions[Config, State]:
     """The transitions of an engine that is made of these parts: a retry only if its mirror has one."""
     retries: Transitions[Config, State] = {Retry: partial(step_mirror, parts)}
+    transfers: Transitions[Config, State] = {
+        FinishLoad: partial(transferred, parts),
+        FailLoad: partial(transferred, parts),
+        FailStep: partial(fail_step, parts),
+        FinishSend: partial(transferred, parts),
+    }
     return {
         SubmitRequest: partial(submit_request, parts),
         Deliver: partial(deliver, parts),
@@ -324,6 +382,7 @@ def following(parts: Parts) -> Transitions[Config, State]:
         Schedule: partial(schedule, parts),
         Execute: partial(execute, parts),
         Update: partial(update, parts),
+        **{kind: each for kind, each in transfers.items() if kind in parts.scheduler.transitions},
         ResetReceiver: partial(reset_receiver, parts),
         ResetPrefixCache: partial(reset_prefix_cache, parts),
         ResetRunning: partial(reset_running, parts),

@@ -22,6 +22,8 @@ from .worker import Stage, Worker
 NO_TENSOR, NO_BYTES, DROPPED_TWICE, NO_ITEM = 1, 2, 3, 4
 """What a worker finds missing: an encoder output, KV, an output that it is told to drop, an item of a request."""
 FAILED = Reply("failed")
+TRANSFERS = ("finish_load", "fail_load", "finish_send")
+"""What the scheduler hears of transfers, whatever steps are in flight."""
 RESETS = ("reset_receiver", "reset_prefix_cache", "reset_running", "reset_encoder_cache")
 
 
@@ -73,7 +75,7 @@ class EngineDriver:
         self._received: set[int] = set()
         self._cancelled: set[int] = set()
         self._failed: set[int] = set()
-        self._over: set[int] = set()
+        self._refused: set[int] = set()
         self._heard: set[int] = set()
         self._resets_left = 0
         named: dict[str, Operation] = {
@@ -89,7 +91,9 @@ class EngineDriver:
             "compile": self._compile,
             "schedule": self._schedule,
             "execute": self._execute,
-            "update": self._update,
+            "update": lambda message: self._update("update", message),
+            "fail_step": lambda message: self._update("fail_step", message),
+            **{name: self._scheduler.operations[name] for name in TRANSFERS if name in self._scheduler.operations},
             "reset_receiver": lambda message: self._reset(self._mirror.operations["reset_receiver"], message),
             "reset_prefix_cache": lambda message: self._reset(
                 self._scheduler.operations["reset_prefix_cache"], message
@@ -98,7 +102,8 @@ class EngineDriver:
             "reset_encoder_cache": self._reset_encoder_cache,
         }
         parts = {**self._mirror.operations, **self._scheduler.operations}
-        self.operations = without(named, *((name, name not in parts) for name in ("retry", "compile", *RESETS)))
+        newer = ("retry", "compile", "fail_step", *RESETS)
+        self.operations = without(named, *((name, name not in parts) for name in newer))
 
     def reset(self, config: Mapping[str, Any]) -> None:
         """New caches, a new scheduler and new workers; no client has sent anything."""
@@ -110,7 +115,7 @@ class EngineDriver:
         self._clients = [Clients() for _ in range(senders)]
         self._workers = [Process(self._scheduler.new_worker()) for _ in range(config["workers"])]
         self._submitted, self._received, self._cancelled = set(), set(), set()
-        self._failed, self._over, self._heard = set(), set(), set()
+        self._failed, self._refused, self._heard = set(), set(), set()
         if config["shared_memory"]:
             self._items.reset(config["store_capacity"], config["sizes"], config["workers"])
         self._resets_left = config["resets"]
@@ -134,7 +139,7 @@ class EngineDriver:
         if request in self._submitted:
             return PRESENT
         self._submitted.add(request)
-        items = [item[0] for item in self._config["items"][request]] if self._config["items"] else []
+        items = self._scheduler.sends_items_of(request)
         if self._config["shared_memory"]:
             return self._submit_handles(request, items)
         if not items:
@@ -165,13 +170,17 @@ class EngineDriver:
         """P1 knows the request, and hands it to the scheduler."""
         self._received.add(request)
         reply = self._scheduler.operations["add"]({"request": request})
-        self._over |= {request} if reply.code == "too_large" else set()
+        self._refused |= {request} if reply.code == "too_large" else set()
         return reply
+
+    def _is_over(self, request: int) -> bool:
+        """The request is finished, aborted or refused."""
+        return request in self._refused or self._scheduler.is_gone(request)
 
     def _end(self, message: Mapping[str, Any]) -> Reply:
         """P0 hears of the end of a request; a release has nothing to do there."""
         request = integer(message, "request")
-        if request not in self._over or request in self._heard:
+        if not self._is_over(request) or request in self._heard:
             return ABSENT
         self._heard.add(request)
         return DONE
@@ -232,8 +241,7 @@ class EngineDriver:
         if request not in self._cancelled or request not in self._received or self._mirror.is_deaf:
             return ABSENT
         self._cancelled.discard(request)
-        self._over.add(request)
-        return self._scheduler.operations["abort"](message)
+        return self._scheduler.operations["abort"]({"request": self._scheduler.under_way(request)})
 
     # Scheduler and workers ------------------------------------------------------------------------------------------
 
@@ -261,24 +269,19 @@ class EngineDriver:
     def _read_items(self, name: int, worker: Process) -> bool:
         """The items that the plan has sent. An error ends the worker, and the engine with it."""
         sent, worker.sent = worker.sent, []
-        wanted = [request not in self._over for request, _ in sent]
+        wanted = [not self._is_over(request) for request, _ in sent]
         found = self._items.read(name, [features for _, features in sent], wanted)
         if found == WRONG:
             worker.finding = worker.finding or NO_ITEM
         self._scheduler.dead = found == STALE
         return found != STALE
 
-    def _update(self, message: Mapping[str, Any]) -> Reply:
+    def _update(self, operation: str, message: Mapping[str, Any]) -> Reply:
         """The output of a plan that every worker has executed."""
         plans = self._scheduler.steps_in_flight
         if any(sum(stage is not None for stage in worker.inbox) >= plans for worker in self._workers):
             return ABSENT
-        for request, tokens in self._scheduler.rejected(integer(message, "accepted")):
-            for worker in self._workers:
-                worker.memory.reject(request, tokens)
-        reply = self._scheduler.operations["update"](message)
-        self._over.update(reply.values)
-        return reply
+        return self._scheduler.operations[operation](message)
 
     # Resets ---------------------------------------------------------------------------------------------------------
 

@@ -64,6 +64,7 @@ class SchedulerDriver(Transfers):
         self._sessions = Sessions({"prompts": ()})
         self._steps: list[Step] = []
         self._worker = Worker(1, self._token, self._output_key)
+        self._workers = [self._worker]
         self.newest_stage = Stage((), (), (), ())
         """What the newest plan tells the workers."""
         self.item_data: dict[int, Sequence[Any]] = {}
@@ -137,7 +138,8 @@ class SchedulerDriver(Transfers):
         self._requests, self._gone, self._steps = {}, set(), []
         self._compiling.clear()
         self.item_data.clear()
-        self._worker = self.new_worker()
+        self._worker = Worker(config["block_size"], self._token, self._output_key)
+        self._workers = [self._worker]
         self.dead = False
 
     def observe(self) -> dict[str, Any]:
@@ -169,8 +171,28 @@ class SchedulerDriver(Transfers):
         }
 
     def new_worker(self) -> Worker:
-        """A worker of this configuration that has computed nothing."""
-        return Worker(self._config["block_size"], self._token, self._output_key)
+        """One more worker, which has computed nothing. It executes the plans that it is given.
+
+        What loads bring, and what output rejects, is known to all workers at once.
+        """
+        self._workers.append(Worker(self._config["block_size"], self._token, self._output_key))
+        return self._workers[-1]
+
+    def is_gone(self, number: int) -> bool:
+        """Whether the request is finished or aborted."""
+        return number in self._gone
+
+    def under_way(self, number: int) -> int:
+        """The first turn of the request's session that is not over; the request itself if all of them are."""
+        turns = range(self._sessions.first(number), number)
+        return next((turn for turn in turns if turn not in self._gone), number)
+
+    def sends_items_of(self, number: int) -> list[int]:
+        """The contents that come with the request: of a turn, those of its own input."""
+        if not self._config["items"]:
+            return []
+        items = self._new_items(number) if self._sessions.is_turn(number) else self._config["items"][number]
+        return [int(content) for content, _, _ in items]
 
     @property
     def steps_in_flight(self) -> int:
@@ -183,7 +205,7 @@ class SchedulerDriver(Transfers):
         said = self._steps[-1].said
         return [(self._sessions.number(name), sent) for name, sent in self._classes.features(said)]
 
-    def rejected(self, accepted: int) -> Iterable[tuple[int, int]]:
+    def _rejected(self, accepted: int) -> Iterable[tuple[int, int]]:
         """Requests of the oldest plan, and how many of their last tokens are drafts that its output rejects."""
         parts = self._steps[0].parts if self._steps else ()
         return [(part.request, max(0, part.drafts - accepted)) for part in parts if part.request not in self._gone]
@@ -357,8 +379,9 @@ class SchedulerDriver(Transfers):
 
     def _take(self, accepted: int, said: Any) -> Reply:
         """The output of the oldest step; `said` is what the workers say of transfers with it."""
-        for request, tokens in self.rejected(accepted):
-            self._worker.reject(request, tokens)
+        for request, tokens in self._rejected(accepted):
+            for worker in self._workers:
+                worker.reject(request, tokens)
         step = self._steps.pop(0)
         for part in step.parts:
             if self._load_of(part.request, late=False) is not None:

@@ -28,7 +28,7 @@ class Transfers(ABC):
     _requests: dict[int, Any]
     _gone: set[int]
     _steps: list[Step]
-    _worker: Worker
+    _workers: list[Worker]
     _connector: Connector | None = None
 
     @abstractmethod
@@ -92,7 +92,7 @@ class Transfers(ABC):
             return ABSENT
         del self._loads[number]
         if number not in self._gone:
-            self._worker.load(number, self._blocks_of(number), load.start, load.end)
+            self._load(number, load.start, load.end)
         return self._tell(report(received=(number,)))
 
     def _fail_load(self, message: Mapping[str, Any]) -> Reply:
@@ -103,9 +103,7 @@ class Transfers(ABC):
             return ABSENT
         del self._loads[number]
         invalid = self._invalid(number, load, whole)
-        self._worker.load(
-            number, self._blocks_of(number), load.start, min(load.end, whole * self._config["block_size"])
-        )
+        self._load(number, load.start, min(load.end, whole * self._config["block_size"]))
         reply = self._tell(report(received=(number,), invalid=invalid))
         self._gone.update({number} if self._is_over(number) else ())
         return reply
@@ -121,8 +119,15 @@ class Transfers(ABC):
         for part, computed in before.items():
             after = self._requests[part.request].num_computed_tokens
             if after <= computed - part.tokens:
-                self._worker.lose(part.request, after)
+                for worker in self._workers:
+                    worker.lose(part.request, after)
         return reply
+
+    def _load(self, number: int, start: int, end: int) -> None:
+        """Every worker has the KV of these tokens of a request."""
+        blocks = self._blocks_of(number)
+        for worker in self._workers:
+            worker.load(number, blocks, start, end)
 
     def _finish_send(self, message: Mapping[str, Any]) -> Reply:
         number = integer(message, "request")
