@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from tests.planting import Change, planted
 
@@ -18,6 +20,7 @@ from cachespec.engine import (
     Cancel,
     Config,
     DeliverAbort,
+    Execute,
     SubmitRequest,
     View,
     plans,
@@ -25,24 +28,33 @@ from cachespec.engine import (
     transitions,
     worker,
 )
-from cachespec.engine.configuration import Own
+from cachespec.engine.configuration import Own, contents_of
 from cachespec.engine.eras import IN_STATES, MIRRORS
+from cachespec.engine.operations import DeliverRequest
 from cachespec.engine.properties import OWN, PROGRESS
 from cachespec.engine.steps import STEPS
-from cachespec.kernel import Operation
+from cachespec.kernel import DONE, Code, Operation, Outcome
 from cachespec.kv_blocks import transitions as kv_transitions
 from cachespec.mirror import protocol
 from cachespec.mirror.faults import ResetReceiver
 from cachespec.mirror.operations import Deliver, Receive, Retry
 from cachespec.object_store import readers
+from cachespec.object_store.operations import Clear
 from cachespec.scheduler import requests
 from cachespec.scheduler import worker as memory
+from cachespec.scheduler.operations import FinishLoad, Schedule
 
 
 def config_of(scope: str) -> Config:
     """The configuration of a scope."""
     found: Config = scope_named(COMPONENT, scope).config
     return found
+
+
+def with_settings(scope: str, **settings: Any) -> Config:
+    """The configuration of a scope, with other settings."""
+    changed: Config = COMPONENT.config(**{**config_of(scope)._asdict(), **settings})
+    return changed
 
 
 def run(where: Config, *until: str, liveness: bool = False) -> Exploration:
@@ -123,6 +135,52 @@ def test_kv_that_appears_without_a_step_is_noticed() -> None:
         assert {found.property for found in run(config_of("drafts"), "X-1/turn").violations} >= {"X-1/turn"}
 
 
+def test_a_load_that_does_not_reach_the_workers_is_noticed() -> None:
+    """The request is admitted with its KV, and no worker has it."""
+    lost = Change(
+        transitions.with_changes, "$worker._replace(memory=$worker.memory._replace(memory=$memory))", "$worker"
+    )
+    with planted(lost):
+        assert {found.property for found in run(config_of("transfers"), "KV-7/read").violations} >= {"KV-7/read"}
+
+
+def test_what_was_awaited_is_not_loaded_again() -> None:
+    """A step that loads once more hides that a load has failed."""
+    where, engine = config_of("transfers"), COMPONENT.normative
+    after = engine.start(where)
+    for operation in (SubmitRequest(0), Schedule(), FinishLoad(0), Schedule()):
+        after, _ = engine.step(where, after, operation)
+    (step,) = after.workers[0].inbox
+    assert step.chunks
+    assert step.loads == ()
+
+
+def test_a_client_that_leaves_a_session_ends_the_turn_under_way() -> None:
+    """The abort of a turn that is queued is one of its session."""
+    with planted(Change(transitions.turn_under_way, "range($first, $request)", "range($request, $request)")):
+        assert {found.property for found in run(config_of("sessions"), "X-3/told").violations} >= {"X-3/told"}
+
+
+def test_a_turn_brings_the_items_of_its_own_input() -> None:
+    where = config_of("sessions")._replace(
+        prompts=(2, 5, 2), items=(((1, 0, 1),), ((1, 0, 1), (0, 3, 1)), ()), sizes=(1, 1)
+    )
+    assert COMPONENT.invalid(where) is None
+    assert [contents_of(where, request) for request in range(3)] == [(1,), (0,), ()]
+
+
+@pytest.mark.parametrize(
+    ("settings", "wrong"),
+    [
+        ({"load_failures": 1, "ahead": 2}, "with load_failures there is one step in flight"),
+        ({"shared_memory": 1, "turns": (0, 1)}, "turns is not specified together with shared memory"),
+        ({"shared_memory": 1, "running_resets": 1}, "running_resets is not specified together with shared memory"),
+    ],
+)
+def test_settings_that_an_engine_refuses(settings: dict[str, Any], wrong: str) -> None:
+    assert COMPONENT.invalid(with_settings("transfers", **settings)) == wrong
+
+
 @pytest.mark.parametrize("scope", sorted({scope for scope, _ in EVERY_BUG.values()}))
 def test_the_normative_engine_holds_where_the_bugs_are_planted(scope: str) -> None:
     found = run(config_of(scope), liveness=True)
@@ -133,7 +191,16 @@ def test_the_normative_engine_holds_where_the_bugs_are_planted(scope: str) -> No
 @pytest.mark.nightly
 def test_every_witness_is_reached_in_a_default_scope() -> None:
     """`make check` explores these scopes too, and fails if a witness is reached in none."""
-    names = ("two-requests", "three-requests", "shared-memory", "shared-memory-cleared", "drafts", "waiting")
+    names = (
+        "two-requests",
+        "three-requests",
+        "shared-memory",
+        "shared-memory-cleared",
+        "drafts",
+        "waiting",
+        "sessions",
+        "transfers",
+    )
     scopes = [scope_named(COMPONENT, name) for name in names]
     assert {scope.set for scope in scopes} == {"default"}
     runs = [explore(COMPONENT, COMPONENT.normative, scope.config, scope.plan) for scope in scopes]
@@ -212,3 +279,43 @@ def test_the_engine_of_each_release_has_its_mirror() -> None:
         owner = component_named("mirror")
         exempt = owner.variants[mirror].exempt
         assert {rule.name for rule in owner.properties() if rule.name in exempt} & IN_STATES <= set(own)
+
+
+def after_calls(era: str, where: Config, *operations: Operation) -> tuple[Outcome, list[Operation], View]:
+    """The outcome of the last of these calls, what is possible afterwards, and the state."""
+    variant = COMPONENT.variants[era]
+    after = variant.start(where)
+    outcome = DONE
+    for operation in operations:
+        after, outcome = variant.call(where, after, operation)
+    return outcome, list(variant.alphabet(where, after)), variant.view(where, after)
+
+
+STALE = (SubmitRequest(0), DeliverRequest(0), Schedule(), Clear(), SubmitRequest(1), Execute(0))
+"""The store is cleared before the worker has read its item, and another item comes to its place."""
+
+
+@pytest.mark.parametrize(("era", "finding"), [("S2", 4), ("S2b", 4), ("S3", 5), ("normative", 0)])
+def test_a_handle_of_a_cleared_store_is_read_wrongly_or_ends_the_engine(era: str, finding: int) -> None:
+    """C-SHM-7, C-SHM-12: ids that begin again lead to another item; ids that go on are an error."""
+    outcome, possible, seen = after_calls(era, config_of("shared-memory-cleared"), *STALE)
+    assert seen.workers[0].finding == finding
+    assert outcome == (Outcome(Code.FAILED) if finding else DONE)
+    assert (possible == []) == (finding == 5)
+
+
+def test_a_request_whose_walk_fails_at_its_frontend_is_over() -> None:
+    """C-MIR-9: 0.11.0 touches nothing, so the walk evicts an item that the look-up has found."""
+    where = with_settings(
+        "shared-memory-cleared",
+        prompts=(2, 3),
+        items=(((0, 0, 1),), ((1, 0, 1), (0, 1, 1))),
+        store_capacity=3,
+        max_model_len=4,
+    )
+    read = (SubmitRequest(0), DeliverRequest(0), Schedule(), Execute(0))
+    for era, failed in (("S2", (1,)), ("S2b", ()), ("S3", ()), ("normative", ())):
+        outcome, possible, seen = after_calls(era, where, *read, SubmitRequest(1))
+        assert seen.failed == failed
+        assert outcome.code is (Code.FAILED if failed else Code.DONE)
+        assert (DeliverRequest(1) in possible) == (failed == ())
