@@ -162,9 +162,7 @@ def test_a_client_that_leaves_a_session_ends_the_turn_under_way() -> None:
 
 
 def test_a_turn_brings_the_items_of_its_own_input() -> None:
-    where = config_of("sessions")._replace(
-        prompts=(2, 5, 2), items=(((1, 0, 1),), ((1, 0, 1), (0, 3, 1)), ()), sizes=(1, 1)
-    )
+    where = with_settings("sessions", prompts=(2, 5, 2), items=(((1, 0, 1),), ((1, 0, 1), (0, 3, 1)), ()), sizes=(1, 1))
     assert COMPONENT.invalid(where) is None
     assert [contents_of(where, request) for request in range(3)] == [(1,), (0,), ()]
 
