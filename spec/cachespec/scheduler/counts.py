@@ -15,10 +15,29 @@ def rejected_drafts(part: Scheduled, accepted: int) -> int:
     return 0 if part.void else at_least_none(part.drafts - accepted)
 
 
+def is_of_this_run(state: State, part: Scheduled) -> bool:
+    """Whether the request has not been preempted since the part was planned: it goes on where the part ends.
+
+    `state.plans` are those behind the plan of the part. Some eras deliver output of an earlier run.
+    """
+    planned = part.start + part.tokens + tokens_in_flight(state, part.request)
+    return state.computed.get(part.request, 0) == planned
+
+
 def promised(state: State, request: Request) -> int:
-    """Output tokens that the plans in flight will sample."""
+    """Output tokens that the plans in flight may sample: one of each, and all of its drafts."""
     return sum(
-        part.samples for plan in state.plans for part in plan.scheduled if part.request == request and not part.void
+        part.samples + part.drafts
+        for plan in state.plans
+        for part in plan.scheduled
+        if part.request == request and not part.void
+    )
+
+
+def tokens_in_flight(state: State, request: Request) -> int:
+    """Tokens of the request that plans in flight compute."""
+    return sum(
+        part.tokens for plan in state.plans for part in plan.scheduled if part.request == request and not part.void
     )
 
 
@@ -40,7 +59,7 @@ def known_length(config: Config, state: State, request: Request) -> int:
 
 
 def length_in_sight(config: Config, state: State, request: Request) -> int:
-    """Those, and the ones that plans in flight will sample."""
+    """Those, and the ones that plans in flight may sample."""
     return known_length(config, state, request) + promised(state, request)
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from functools import partial
 
 from cachespec.scheduler.configuration import Config, Request
-from cachespec.scheduler.era_blocks import tokens_in_flight
+from cachespec.scheduler.counts import tokens_in_flight
+from cachespec.scheduler.era_drafts import with_placeholders_proposed
 from cachespec.scheduler.era_loads import PUT_BACK, READY, promoted, put_back
 from cachespec.scheduler.era_rules import limited_among_several, whole_or_aligned
 from cachespec.scheduler.era_sessions import idle_sessions
@@ -77,6 +78,7 @@ def offered_padded(
 
 def with_prefilling(rules: Table, config: Config, state: State, part: Scheduled) -> State:
     """S3: whether this chunk has left known tokens of its request to compute."""
+    state = with_placeholders_proposed(rules, config, state, part)
     if config.drafts == 0 and not config.loads_later:
         return state
     marked = marks(state, PREFILLING).remove(part.request)

@@ -43,13 +43,6 @@ def with_known(config: Config, state: State, request: Request) -> Blocks:
     return parts._replace(lengths=tuple(lengths))
 
 
-def tokens_in_flight(state: State, request: Request) -> int:
-    """Tokens of the request that plans in flight compute."""
-    return sum(
-        part.tokens for plan in state.plans for part in plan.scheduled if part.request == request and not part.void
-    )
-
-
 def with_output_registered(config: Config, state: State, part: Scheduled, end: int) -> State:
     """S2, S3: blocks that the output has made known are registered when it arrives, while the request runs."""
     if not part.samples or not any(request == part.request for request in state.running):

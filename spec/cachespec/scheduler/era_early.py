@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from cachespec.scheduler import requests
 from cachespec.scheduler.configuration import Config, Request
-from cachespec.scheduler.counts import known_length
-from cachespec.scheduler.era_blocks import tokens_in_flight
+from cachespec.scheduler.counts import known_length, tokens_in_flight
 from cachespec.scheduler.era_placeholders import DEAD
 from cachespec.scheduler.era_rules import counted, with_listed_released
 from cachespec.scheduler.era_states import marks, with_marks

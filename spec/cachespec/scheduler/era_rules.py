@@ -27,8 +27,9 @@ from cachespec.scheduler.configuration import (
     is_behind,
     items_of,
 )
-from cachespec.scheduler.counts import known_length, prefill_end, promised
-from cachespec.scheduler.era_blocks import tokens_in_flight, with_output_registered
+from cachespec.scheduler.counts import is_of_this_run, known_length, prefill_end, promised, tokens_in_flight
+from cachespec.scheduler.era_blocks import with_output_registered
+from cachespec.scheduler.era_drafts import begun_earlier, sampled_ahead
 from cachespec.scheduler.feasibility import limited
 from cachespec.scheduler.items import is_apart
 from cachespec.scheduler.parts import (
@@ -363,6 +364,11 @@ def with_fewer(state: State, request: Request, rejected: int) -> State:
     return state._replace(computed=state.computed.set(request, state.computed.get(request, 0) - rejected))
 
 
+def moved_behind(config: Config, state: State, part: Scheduled, rejected: int) -> State:
+    """What was planned behind the part begins earlier, unless the request was preempted since."""
+    return begun_earlier(config, state, part.request, rejected) if is_of_this_run(state, part) else state
+
+
 def executed_only(rules: Table, config: Config, state: State, part: Scheduled, accepted: int) -> State:
     """C-ENC-9: nothing is left to release; output in flight of a preempted request is delivered."""
     if part.void or state.gone.has(part.request):
@@ -371,15 +377,18 @@ def executed_only(rules: Table, config: Config, state: State, part: Scheduled, a
 
 
 def executed_behind(rules: Table, config: Config, state: State, part: Scheduled, accepted: int, flying: int) -> State:
-    """The output of a part is taken, and blocks are registered as far as it makes them known.
-
-    `flying`: how many of the computed tokens are output in flight.
-    """
+    """The output of a part is taken. `flying`: how many of the computed tokens are output in flight."""
     rejected = max(0, part.drafts - accepted)
+    state = taken(rules, config, state, part, rejected, flying)
+    return sampled(rules, config, state, part, rejected) if part.samples else state
+
+
+def taken(rules: Table, config: Config, state: State, part: Scheduled, rejected: int, flying: int) -> State:
+    """The part counts as computed, and blocks are registered as far as its output makes them known."""
     state = counted(rules, config, state, part, rejected)
     if is_asynchronous(config):
-        state = with_output_registered(config, state, part, state.computed.get(part.request, 0) - flying)
-    return sampled(rules, config, state, part, rejected) if part.samples else state
+        return with_output_registered(config, state, part, state.computed.get(part.request, 0) - flying)
+    return state
 
 
 def executed_and_released_by_computed(
@@ -388,9 +397,11 @@ def executed_and_released_by_computed(
     """S2b: items are released when a step was executed, by a count that those in flight have moved on (C-ENC-25)."""
     if part.void or state.gone.has(part.request):
         return state
-    end = state.computed.get(part.request, 0) - max(0, part.drafts - accepted)
-    state = with_listed_released(rules, config, state, part.request, end)
-    return executed_behind(rules, config, state, part, accepted, promised(state, part.request))
+    rejected = max(0, part.drafts - accepted)
+    state = with_listed_released(rules, config, state, part.request, state.computed.get(part.request, 0) - rejected)
+    state = moved_behind(config, state, part, rejected)
+    state = taken(rules, config, state, part, rejected, promised(state, part.request))
+    return sampled_ahead(rules, config, state, part, rejected) if part.samples else state
 
 
 def executed_and_released_by_count(rules: Table, config: Config, state: State, part: Scheduled, accepted: int) -> State:
@@ -401,13 +412,14 @@ def executed_and_released_by_count(rules: Table, config: Config, state: State, p
     if part.void or state.gone.has(part.request):
         return state
     rejected = max(0, part.drafts - accepted)
-    state = counted(rules, config, state, part, rejected)
-    promises = promised(state, part.request) + part.samples if is_asynchronous(config) else 0
+    state = counted(rules, config, moved_behind(config, state, part, rejected), part, rejected)
+    sampling = part.samples + part.drafts - rejected
+    promises = promised(state, part.request) + sampling if is_asynchronous(config) else 0
     state = with_listed_released(rules, config, state, part.request, state.computed.get(part.request, 0) - promises)
     if is_asynchronous(config) or config.drafts > 0:
         end = state.computed.get(part.request, 0) - tokens_in_flight(state, part.request)
         state = with_output_registered(config, state, part, end)
-    return sampled(rules, config, state, part, rejected) if part.samples else state
+    return sampled_ahead(rules, config, state, part, rejected) if part.samples else state
 
 
 def keeps_items(rules: Table, config: Config, state: State, request: Request) -> State:

@@ -12,6 +12,7 @@ from cachespec.scheduler import (
     era_admission,
     era_arrivals,
     era_blocks,
+    era_drafts,
     era_early,
     era_encoder_decoder,
     era_loads,
@@ -256,6 +257,7 @@ S2B_RULES = SHARING_RULES._replace(
     load=era_loads.load_and_skip,
     slots=era_blocks.slots_for_all,
     turned_down=era_rules.stopped_or_freed,
+    after_round=era_drafts.with_placeholders_proposed,
     executed=era_placeholders.asserting_positive(era_rules.executed_and_released_by_computed),
 )
 

@@ -128,8 +128,7 @@ def padded(config: Config, state: State, request: Request, start: int, tokens: i
 
 def wanted_with_drafts_in_flight(config: Config, state: State, request: Request, start: int) -> int:
     """The drafts in flight count as if all were right, and the model's length is taken off, whatever that leaves."""
-    parts = (part for plan in state.plans for part in plan.scheduled if part.request == request and not part.void)
-    end = length_in_sight(config, state, request) + sum(part.drafts for part in parts)
+    end = length_in_sight(config, state, request)
     return min(end + state.proposed.get(request, 0), config.max_model_len - 1) - start
 
 

@@ -108,8 +108,8 @@ def in_flight(view: View, request: int) -> tuple[Scheduled, ...]:
 
 
 def length_in_sight(config: Config, view: View, request: int) -> int:
-    """The request's tokens, those that plans in flight sample included."""
-    sampled = sum(part.samples for part in in_flight(view, request))
+    """The request's tokens, those that plans in flight may sample included: one of each, and all of its drafts."""
+    sampled = sum(part.samples + part.drafts for part in in_flight(view, request))
     return config.prompts[request] + dict(view.produced).get(request, 0) + sampled
 
 

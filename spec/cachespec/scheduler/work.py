@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cachespec.kv_blocks.state import NO_TABLE
 from cachespec.scheduler.configuration import CONTENT, Config, ItemIndex, Request, items_of
-from cachespec.scheduler.counts import rejected_drafts
+from cachespec.scheduler.counts import is_of_this_run, rejected_drafts
 from cachespec.scheduler.round_state import Prefix
 from cachespec.scheduler.rules import Table
 from cachespec.scheduler.state import Plan, Scheduled, State
@@ -122,7 +122,9 @@ def load_lost(config: Config, state: State, request: Request, tokens: int) -> St
 
 
 def with_rejected(config: Config, state: State, part: Scheduled, accepted: int) -> State:
-    """The KV of rejected drafts is of no use."""
+    """The KV of rejected drafts is of no use. `state.plans` are those behind the plan of the part."""
+    if not is_of_this_run(state, part):
+        return state
     tokens = rejected_drafts(part, accepted)
     return state._replace(worker=truncated(config, state.worker, state.kv, part.request, tokens))
 

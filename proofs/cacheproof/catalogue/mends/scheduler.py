@@ -16,18 +16,19 @@ from cachespec.encoder_cache.era_by_model import Managers, by_model
 from cachespec.encoder_cache.operations import BLOCKS, ENCODER
 from cachespec.kernel import Outcome
 from cachespec.kv_blocks.transitions import forget
-from cachespec.scheduler import era_rounds, era_rules, readiness, requests
+from cachespec.scheduler import era_admission, era_rounds, era_rules, readiness, requests
 from cachespec.scheduler.configuration import (
     START,
     Config,
     ItemIndex,
     Request,
     ended_length,
+    final_length,
     is_turn,
     items_of,
     kv_config,
 )
-from cachespec.scheduler.counts import wanted
+from cachespec.scheduler.counts import known_length, verifying, wanted
 from cachespec.scheduler.feasibility import fits_blocks, fits_chunk, fits_encoder, fits_one_step, limited
 from cachespec.scheduler.items import cuts, is_apart
 from cachespec.scheduler.loading import lacks_reserve
@@ -335,6 +336,33 @@ def session_fits_the_model(config: Config, request: Request) -> bool:
     return config.prompts[request] < config.max_model_len
 
 
+# Drafts ---------------------------------------------------------------------------------------------------------------
+
+
+def drafts_with_their_output(era: Table) -> Table:
+    """C-SCH-30: drafts come with an output, as many as it can still take. Nothing is planned behind those in flight."""
+
+    def wants(config: Config, state: State, request: Request, start: int) -> int:
+        return 0 if verifying(state, request) else era.wanted(config, state, request, start)
+
+    def planned(rules: Table, config: Config, state: State, part: Scheduled) -> State:
+        return era.after_round(rules, config, state, part)._replace(proposed=state.proposed)
+
+    def executed(rules: Table, config: Config, state: State, part: Scheduled, accepted: int) -> State:
+        after = era.executed(rules, config, state, part, accepted)
+        if part.void or part.samples == 0 or part.request not in after.running:
+            return after
+        left = final_length(config, part.request) - 1 - known_length(config, after, part.request)
+        return requests.with_drafts(after, part.request, min(config.drafts, left))
+
+    return era._replace(wanted=wants, after_round=planned, executed=executed)
+
+
+def unpadded(era: Table) -> Table:
+    """C-SCH-31: a waiting request is admitted without drafts."""
+    return era._replace(admit_waiting=era_admission.admit_without_output_in_flight)
+
+
 MENDS = (
     Mend("C-ENC-2", ("S2",), by_rules(encoder_without("C-ENC-2"))),
     Mend("C-ENC-3", ("S0", "S1"), by_rules(granted_beside_grants)),
@@ -370,4 +398,6 @@ MENDS = (
     Mend("C-SCH-26", CONNECTED, by_rules(giving_back_between_turns)),
     Mend("C-SCH-27", ("S2b",), by_rules(ended_by_its_own_limit)),
     Mend("C-SCH-28", CONNECTED, if_also(session_fits_the_model)),
+    Mend("C-SCH-30", CONNECTED, by_rules(drafts_with_their_output)),
+    Mend("C-SCH-31", ("S3",), by_rules(unpadded)),
 )

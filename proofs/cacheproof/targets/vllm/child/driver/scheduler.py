@@ -208,7 +208,13 @@ class SchedulerDriver(Transfers):
     def _rejected(self, accepted: int) -> Iterable[tuple[int, int]]:
         """Requests of the oldest plan, and how many of their last tokens are drafts that its output rejects."""
         parts = self._steps[0].parts if self._steps else ()
-        return [(part.request, max(0, part.drafts - accepted)) for part in parts if part.request not in self._gone]
+        return [(part.request, max(0, part.drafts - accepted)) for part in parts if self._is_of_this_run(part)]
+
+    def _is_of_this_run(self, part: Part) -> bool:
+        """Whether the request of a part of the oldest step goes on where that ends: it was not preempted since."""
+        behind = [other for step in self._steps[1:] for other in step.parts if other.request == part.request]
+        planned = part.start + part.tokens + sum(other.tokens for other in behind)
+        return part.request not in self._gone and planned == self._requests[part.request].num_computed_tokens
 
     def _live(self) -> dict[int, Any]:
         """Requests that the scheduler knows, ascending."""
@@ -382,6 +388,8 @@ class SchedulerDriver(Transfers):
         for request, tokens in self._rejected(accepted):
             for worker in self._workers:
                 worker.reject(request, tokens)
+            if self._ahead_with_drafts:
+                self._steps[1:] = [step.begun_earlier(request, tokens) for step in self._steps[1:]]
         step = self._steps.pop(0)
         for part in step.parts:
             if self._load_of(part.request, late=False) is not None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -62,6 +62,11 @@ class Step:
 
     said: Any
     parts: tuple[Part, ...]
+
+    def begun_earlier(self, request: int, tokens: int) -> Step:
+        """Drafts before the request's part were rejected, so the workers begin it so many tokens earlier."""
+        parts = (replace(part, start=part.start - tokens) if part.request == request else part for part in self.parts)
+        return replace(self, parts=tuple(parts))
 
 
 Steps = Sequence[Step]
