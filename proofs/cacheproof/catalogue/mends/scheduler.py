@@ -28,7 +28,7 @@ from cachespec.scheduler.configuration import (
     items_of,
     kv_config,
 )
-from cachespec.scheduler.counts import known_length, verifying, wanted
+from cachespec.scheduler.counts import is_of_this_run, known_length, tokens_in_flight, verifying, wanted
 from cachespec.scheduler.feasibility import fits_blocks, fits_chunk, fits_encoder, fits_one_step, limited
 from cachespec.scheduler.items import cuts, is_apart
 from cachespec.scheduler.loading import lacks_reserve
@@ -358,9 +358,33 @@ def drafts_with_their_output(era: Table) -> Table:
     return era._replace(wanted=wants, after_round=planned, executed=executed)
 
 
+def counted_in_its_run(era: Table) -> Table:
+    """C-SCH-32: rejected drafts count only for the run that computed them."""
+
+    def executed(rules: Table, config: Config, state: State, part: Scheduled, accepted: int) -> State:
+        after = era.executed(rules, config, state, part, accepted)
+        if is_of_this_run(state, part) or part.request not in after.running:
+            return after
+        return after._replace(computed=after.computed.set(part.request, state.computed.get(part.request, 0)))
+
+    return era._replace(executed=executed)
+
+
 def unpadded(era: Table) -> Table:
     """C-SCH-31: a waiting request is admitted without drafts."""
     return era._replace(admit_waiting=era_admission.admit_without_output_in_flight)
+
+
+def behind_output_in_flight(era: Table) -> Table:
+    """C-SCH-33: no request is admitted behind one whose output is in flight."""
+
+    def admit(rules: Table, config: Config, current: Round) -> Round:
+        line = current.state.waiting
+        first = tuple(takewhile(lambda request: tokens_in_flight(current.state, request) == 0, line))
+        after = era.admit_waiting(rules, config, current._replace(state=current.state._replace(waiting=first)))
+        return after._replace(state=after.state._replace(waiting=(*after.state.waiting, *line[len(first) :])))
+
+    return era._replace(admit_waiting=admit)
 
 
 MENDS = (
@@ -400,4 +424,6 @@ MENDS = (
     Mend("C-SCH-28", CONNECTED, if_also(session_fits_the_model)),
     Mend("C-SCH-30", CONNECTED, by_rules(drafts_with_their_output)),
     Mend("C-SCH-31", ("S3",), by_rules(unpadded)),
+    Mend("C-SCH-32", ("S2b",), by_rules(counted_in_its_run)),
+    Mend("C-SCH-33", ("S3",), by_rules(behind_output_in_flight)),
 )

@@ -22,7 +22,7 @@ def decide(config: Config, before: View, operation: Operation, after: View) -> H
 
 
 def round_of(config: Config, before: View, after: View, request: int, part: Scheduled | None) -> Hashable:
-    """Where the request was and is, and what is scheduled of it: how it begins and ends, drafts and items."""
+    """Where the request was and is, and what is scheduled of it: how it begins and ends, drafts, items, and limits."""
     moved = (request in before.running, request in after.running, request in after.gone)
     if part is None:
         return (*moved, request in holders_of_items(after))
@@ -32,7 +32,13 @@ def round_of(config: Config, before: View, after: View, request: int, part: Sche
         for item in items_of(config, request)
         for edge in (part.start, end)
     )
-    return (*moved, part.start > 0, inside, (end > length) - (end < length), part.drafts > 0, len(part.encode))
+    ends = (end > length) - (end < length)
+    return (*moved, part.start > 0, inside, ends, part.drafts > 0, len(part.encode), is_limited(config, part))
+
+
+def is_limited(config: Config, part: Scheduled) -> bool:
+    """Whether the model's length has no room for a token with all of its drafts where the part begins."""
+    return part.start + 1 + config.drafts >= config.max_model_len
 
 
 def output_of(before: View, after: View, part: Scheduled) -> Hashable:
