@@ -35,7 +35,7 @@ def test_the_normative_scheduler_waits_for_drafts_in_flight() -> None:
 def test_a_step_is_planned_behind_drafts_in_flight(tag: str) -> None:
     state = after(tag, ALONE, *IN_FLIGHT)
     assert planned(state) == [(2, 3, 2), (5, 3, 2)]
-    assert (promised(state, 0), length_in_sight(ALONE, state, 0)) == (6, 9)
+    assert (promised(ALONE, state, 0), length_in_sight(ALONE, state, 0)) == (6, 9)
     assert state.computed.get(0, 0) == 8
 
 

@@ -24,10 +24,11 @@ def is_of_this_run(state: State, part: Scheduled) -> bool:
     return state.computed.get(part.request, 0) == planned
 
 
-def promised(state: State, request: Request) -> int:
-    """Output tokens that the plans in flight may sample: one of each, and all of its drafts."""
+def promised(config: Config, state: State, request: Request) -> int:
+    """Output tokens that the plans in flight may sample: one of each; if steps are ahead of it, all drafts too."""
+    counts_drafts = 1 if is_asynchronous(config) else 0
     return sum(
-        part.samples + part.drafts
+        part.samples + counts_drafts * part.drafts
         for plan in state.plans
         for part in plan.scheduled
         if part.request == request and not part.void
@@ -50,7 +51,7 @@ def verifying(state: State, request: Request) -> bool:
 
 def awaits_output(config: Config, state: State, request: Request) -> bool:
     """With pipeline stages: a plan in flight samples the next token, which nobody knows yet."""
-    return not is_asynchronous(config) and promised(state, request) > 0
+    return not is_asynchronous(config) and promised(config, state, request) > 0
 
 
 def known_length(config: Config, state: State, request: Request) -> int:
@@ -60,7 +61,12 @@ def known_length(config: Config, state: State, request: Request) -> int:
 
 def length_in_sight(config: Config, state: State, request: Request) -> int:
     """Those, and the ones that plans in flight may sample."""
-    return known_length(config, state, request) + promised(state, request)
+    return known_length(config, state, request) + promised(config, state, request)
+
+
+def drafts_from(config: Config, state: State, request: Request) -> int:
+    """Where the request's drafts begin: behind the tokens in sight if steps are ahead of output, or behind its own."""
+    return length_in_sight(config, state, request) if is_asynchronous(config) else known_length(config, state, request)
 
 
 def wanted(config: Config, state: State, request: Request, start: int) -> int:

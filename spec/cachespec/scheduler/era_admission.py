@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import partial
 
-from cachespec.scheduler.configuration import Config, Request
-from cachespec.scheduler.counts import tokens_in_flight
-from cachespec.scheduler.era_drafts import with_placeholders_proposed
+from cachespec.scheduler.configuration import Config, Request, is_asynchronous
+from cachespec.scheduler.counts import known_length, tokens_in_flight
+from cachespec.scheduler.era_drafts import with_drafts_kept, with_placeholders_proposed
 from cachespec.scheduler.era_loads import PUT_BACK, READY, promoted, put_back
 from cachespec.scheduler.era_rules import limited_among_several, whole_or_aligned
 from cachespec.scheduler.era_sessions import idle_sessions
@@ -35,7 +35,9 @@ def admit_without_output_in_flight(rules: Table, config: Config, current: Round)
         if not current.ended and not is_full(config, current):
             current = in_prompt(promoted(rules, config, current, request), request)
         if tokens_in_flight(current.state, request) == 0 and not is_crowded(config, current.state):
-            current = put_back(consider(rules, config, current, request), request)
+            current = put_back(
+                with_drafts_kept(current.state, consider(rules, config, current, request), request), request
+            )
     return current
 
 
@@ -84,4 +86,5 @@ def with_prefilling(rules: Table, config: Config, state: State, part: Scheduled)
     marked = marks(state, PREFILLING).remove(part.request)
     for request, _ in tuple(marked.items()):
         marked = marked.remove(request) if state.gone.has(request) else marked
-    return with_marks(state, PREFILLING, marked if part.samples else marked.set(part.request, 1))
+    behind = not is_asynchronous(config) and part.start + part.tokens >= known_length(config, state, part.request)
+    return with_marks(state, PREFILLING, marked if part.samples or behind else marked.set(part.request, 1))

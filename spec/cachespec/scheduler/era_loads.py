@@ -17,6 +17,7 @@ from cachespec.kv_blocks.era_on_demand import registered
 from cachespec.scheduler.configuration import FIRST_COME, Config, Request, final_length, kv_config, loads_later
 from cachespec.scheduler.counts import known_length
 from cachespec.scheduler.era_arrivals import rank_of
+from cachespec.scheduler.era_drafts import with_drafts_kept
 from cachespec.scheduler.era_readiness import skipped
 from cachespec.scheduler.era_states import marks
 from cachespec.scheduler.parts import cached_prefix, slots, without_blocks, written
@@ -180,7 +181,7 @@ def admit_and_promote(rules: Table, config: Config, current: Round) -> Round:
     for request in current.state.waiting:
         if not current.ended and not is_full(config, current):
             current = promoted(rules, config, current, request)
-        current = consider(rules, config, current, request)
+        current = with_drafts_kept(current.state, consider(rules, config, current, request), request)
     return current
 
 

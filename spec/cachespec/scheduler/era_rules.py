@@ -29,7 +29,7 @@ from cachespec.scheduler.configuration import (
 )
 from cachespec.scheduler.counts import is_of_this_run, known_length, prefill_end, promised, tokens_in_flight
 from cachespec.scheduler.era_blocks import with_output_registered
-from cachespec.scheduler.era_drafts import begun_earlier, sampled_ahead
+from cachespec.scheduler.era_drafts import answered, begun_earlier, dropped_output
 from cachespec.scheduler.feasibility import limited
 from cachespec.scheduler.items import is_apart
 from cachespec.scheduler.parts import (
@@ -71,7 +71,7 @@ def wanted_up_to_model(config: Config, state: State, request: Request, start: in
 
 def awaited(config: Config, state: State, request: Request) -> int:
     """S2b, S3: output in flight for which the asynchronous scheduler keeps a place. No other scheduler does."""
-    return promised(state, request) if is_asynchronous(config) else 0
+    return promised(config, state, request) if is_asynchronous(config) else 0
 
 
 def wanted_up_to_end(config: Config, state: State, request: Request, start: int) -> int:
@@ -373,7 +373,7 @@ def executed_only(rules: Table, config: Config, state: State, part: Scheduled, a
     """C-ENC-9: nothing is left to release; output in flight of a preempted request is delivered."""
     if part.void or state.gone.has(part.request):
         return state
-    return executed_behind(rules, config, state, part, accepted, promised(state, part.request))
+    return executed_behind(rules, config, state, part, accepted, promised(config, state, part.request))
 
 
 def executed_behind(rules: Table, config: Config, state: State, part: Scheduled, accepted: int, flying: int) -> State:
@@ -400,8 +400,8 @@ def executed_and_released_by_computed(
     rejected = max(0, part.drafts - accepted)
     state = with_listed_released(rules, config, state, part.request, state.computed.get(part.request, 0) - rejected)
     state = moved_behind(config, state, part, rejected)
-    state = taken(rules, config, state, part, rejected, promised(state, part.request))
-    return sampled_ahead(rules, config, state, part, rejected) if part.samples else state
+    state = taken(rules, config, state, part, rejected, promised(config, state, part.request))
+    return answered(rules, config, state, part, rejected)
 
 
 def executed_and_released_by_count(rules: Table, config: Config, state: State, part: Scheduled, accepted: int) -> State:
@@ -409,17 +409,19 @@ def executed_and_released_by_count(rules: Table, config: Config, state: State, p
 
     Where steps are not planned ahead, nothing is promised: only the asynchronous scheduler has placeholders for output.
     """
-    if part.void or state.gone.has(part.request):
+    if state.gone.has(part.request):
         return state
+    if part.void:
+        return dropped_output(config, state, part)
     rejected = max(0, part.drafts - accepted)
     state = counted(rules, config, moved_behind(config, state, part, rejected), part, rejected)
     sampling = part.samples + part.drafts - rejected
-    promises = promised(state, part.request) + sampling if is_asynchronous(config) else 0
+    promises = promised(config, state, part.request) + sampling if is_asynchronous(config) else 0
     state = with_listed_released(rules, config, state, part.request, state.computed.get(part.request, 0) - promises)
     if is_asynchronous(config) or config.drafts > 0:
         end = state.computed.get(part.request, 0) - tokens_in_flight(state, part.request)
         state = with_output_registered(config, state, part, end)
-    return sampled_ahead(rules, config, state, part, rejected) if part.samples else state
+    return answered(rules, config, state, part, rejected)
 
 
 def keeps_items(rules: Table, config: Config, state: State, request: Request) -> State:

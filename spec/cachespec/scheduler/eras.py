@@ -144,6 +144,8 @@ REGISTERED_EARLY = "blocks are registered when scheduled (C-KV-6, see kv_blocks)
 SPLIT_ITEM = "C-ENC-15: a chunk that begins at an item may split it"
 FEW_ADAPTERS = "C-SCH-18: running requests that get nothing in a step do not count for the limit of adapters"
 WHOLE_SEQUENCE = "a request is admitted only if blocks suffice for all its tokens"
+PLACEHOLDERS = "C-SCH-30: steps ahead of their output are planned with placeholders for drafts"
+LATE_DRAFTS = "C-SCH-34: a preempted request takes the drafts behind late output"
 
 RELEASED_RULES = RULES._replace(
     accepts=era_rules.shorter_than_model,
@@ -269,8 +271,9 @@ S2B = scheduler(
         Add: QUEUED + "; C-SCH-19: a request whose grammar is not compiled is queued before those that have none",
         Schedule: f"{SPLIT_ITEM}; {WHOLE_SEQUENCE}; {FEW_ADAPTERS}; "
         "C-SCH-19: requests that were passed over are served before preempted ones; "
-        "preempting an unscheduled request skips the next one; " + REGISTERED_EARLY,
+        f"preempting an unscheduled request skips the next one; {PLACEHOLDERS}; " + REGISTERED_EARLY,
         Update: "C-ENC-25: items are released by a count that includes steps in flight; "
+        f"C-SCH-32: rejected drafts of an earlier run count for the next; {LATE_DRAFTS}; "
         "C-SCH-20: a request that reaches the model's length before `min_tokens` is never finished",
         **LOADS,
     },
@@ -313,8 +316,9 @@ S3 = scheduler(
         Add: QUEUED,
         Schedule: "a waiting request that lacks an item is skipped and keeps its pins (C-ENC-10); "
         f"{WHOLE_SEQUENCE}; C-ENC-16: the threshold for long prompts may be shorter than an item; "
-        "a request with one token left is padded with drafts; " + REGISTERED_EARLY,
-        Update: "C-ENC-9: items are released by a count that includes steps in flight",
+        "C-SCH-31: a request with one token left is padded with drafts; "
+        f"C-SCH-33: a request whose output is in flight is passed over; {PLACEHOLDERS}; " + REGISTERED_EARLY,
+        Update: f"C-ENC-9: items are released by a count that includes steps in flight; {LATE_DRAFTS}",
         **LOADS,
     },
     RELEASED_LATE,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from cachespec.kernel import Grouping, Observation, Operation
-from cachespec.scheduler.configuration import Config, encoder_config, is_read, items_of, kv_config
+from cachespec.scheduler.configuration import Config, encoder_config, is_asynchronous, is_read, items_of, kv_config
 from cachespec.scheduler.operations import Schedule
 from cachespec.scheduler.rules import Table
 from cachespec.scheduler.state import LOADED, LOADING, Plan, Scheduled, State, View
@@ -108,8 +108,9 @@ def in_flight(view: View, request: int) -> tuple[Scheduled, ...]:
 
 
 def length_in_sight(config: Config, view: View, request: int) -> int:
-    """The request's tokens, those that plans in flight may sample included: one of each, and all of its drafts."""
-    sampled = sum(part.samples + part.drafts for part in in_flight(view, request))
+    """The request's tokens, those included that plans in flight may sample; drafts if steps are ahead of output."""
+    drafts = int(is_asynchronous(config))
+    sampled = sum(part.samples + drafts * part.drafts for part in in_flight(view, request))
     return config.prompts[request] + dict(view.produced).get(request, 0) + sampled
 
 
@@ -121,6 +122,7 @@ OBSERVABLES: Mapping[str, str] = MappingProxyType(
         "produced": "pairs of request and output tokens, ascending",
         "plans": "plans in flight",
         "scheduled": "of the newest plan: request, first token, tokens, and so on",
+        "drafts": "of the newest plan: pairs of request and how many of its tokens are drafts, where any are",
         "encoded": "of the newest plan: pairs of request and item that the encoder computes",
         "dropped": "of the newest plan: encoder outputs that the workers drop, by content; by request and "
         "item where they are not shared",
@@ -143,6 +145,7 @@ GROUPING: Mapping[str, Grouping] = MappingProxyType(
         "produced": Grouping(row=("request", ""), lane="scheduler"),
         "plans": Grouping(lane="scheduler"),
         "scheduled": Grouping(row=("request", "start", "tokens"), lane="scheduler"),
+        "drafts": Grouping(row=("request", ""), lane="scheduler"),
         "encoded": Grouping(row=("request", "item"), lane="scheduler"),
         "dropped": Grouping(lane="scheduler"),
         "encoder_free": Grouping(lane="scheduler"),
@@ -165,6 +168,7 @@ def observe(config: Config, view: View) -> Mapping[str, Observation]:
         "produced": tuple(value for pair in view.produced for value in pair),
         "plans": len(view.plans),
         "scheduled": tuple(value for part in newest for value in (part.request, part.start, part.tokens)),
+        "drafts": tuple(value for part in newest if part.drafts > 0 for value in (part.request, part.drafts)),
         "encoded": tuple(value for part in newest for index in part.encode for value in (part.request, index)),
         "dropped": plan.dropped,
         "encoder_free": view.encoder.free,

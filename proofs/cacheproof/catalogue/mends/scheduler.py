@@ -370,6 +370,18 @@ def counted_in_its_run(era: Table) -> Table:
     return era._replace(executed=executed)
 
 
+def without_late_drafts(era: Table) -> Table:
+    """C-SCH-34: a request has no drafts while it waits."""
+
+    def executed(rules: Table, config: Config, state: State, part: Scheduled, accepted: int) -> State:
+        after = era.executed(rules, config, state, part, accepted)
+        if part.request in after.running:
+            return after
+        return after._replace(proposed=after.proposed.remove(part.request))
+
+    return era._replace(executed=executed)
+
+
 def unpadded(era: Table) -> Table:
     """C-SCH-31: a waiting request is admitted without drafts."""
     return era._replace(admit_waiting=era_admission.admit_without_output_in_flight)
@@ -426,4 +438,5 @@ MENDS = (
     Mend("C-SCH-31", ("S3",), by_rules(unpadded)),
     Mend("C-SCH-32", ("S2b",), by_rules(counted_in_its_run)),
     Mend("C-SCH-33", ("S3",), by_rules(behind_output_in_flight)),
+    Mend("C-SCH-34", CONNECTED, by_rules(without_late_drafts)),
 )

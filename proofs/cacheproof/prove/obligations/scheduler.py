@@ -273,6 +273,7 @@ STEP = Proof(
         (rounds, "left_out", left_out),
         (rounds, "known_length", any_count),
         (rounds, "length_in_sight", any_count),
+        (rounds, "drafts_from", any_count),
     ),
     fresh=fresh,
     lift=lift,

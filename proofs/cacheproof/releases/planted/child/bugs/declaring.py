@@ -56,6 +56,8 @@ class Bug:
     """The releases where that is so; all of them where none is named."""
     changes: Changes = ()
     """The changed parts of the method's code, if the bug is a change; `broken` is then not called."""
+    also: tuple[str, Changes] | None = None
+    """A further method of the class that would hide the bug otherwise, and its changed parts."""
     fixed: str = ""
     """The public number of the fix, if the bug is historic; of a report, if only the release itself shows the fix."""
     reported: str = ""
@@ -115,14 +117,19 @@ class Place:
         reported: str = "",
         needs: str = "",
         unseen: str = "",
+        also: tuple[str, str, str] | None = None,
     ) -> Callable[[Broken], Bug]:
-        """Declares a historic bug as parts of a method's code, each followed by its replacement."""
+        """Declares a historic bug as parts of a method's code, each followed by its replacement.
+
+        `also`: a further method of the class, with one such part. It undoes what a later change did to the bug.
+        """
         assert len(parts) % 2 == 0, "each part is followed by its replacement"
         changes = tuple(zip(parts[::2], parts[1::2], strict=True))
+        further = (also[0], (also[1:],)) if also is not None else None
 
         def declared(function: Broken) -> Bug:
             bug = Bug(_named(function), self, method, _says(function), function, PUT_BACK, PUT_BACK, unseen)
-            return replace(bug, changes=changes, fixed=fixed, reported=reported, needs=needs)
+            return replace(bug, changes=changes, also=further, fixed=fixed, reported=reported, needs=needs)
 
         return declared
 

@@ -89,7 +89,6 @@ def padding_passes_the_models_length() -> None:
     "scheduled_spec_decode_tokens.pop($victim, None)",
     "None",
     fixed="#28558",
-    unseen="no observable shows the drafts of a request that is not in the plan",
 )
 def victim_keeps_scheduled_drafts() -> None:
     """The drafts of a request that is preempted by priority in a step stay in the plan of that step."""
@@ -100,7 +99,6 @@ def victim_keeps_scheduled_drafts() -> None:
     "if $request.spec_token_ids: $request.spec_token_ids = []",
     "pass",
     fixed="#30916",
-    unseen="the workers propose drafts after each step, and these replace the old ones",
 )
 def preempted_request_keeps_drafts() -> None:
     """A preempted request keeps the drafts that were proposed for it, and a later step can schedule them."""
@@ -140,9 +138,13 @@ def items_are_freed_when_scheduled(released: Any, scheduler: Any, planned: Any) 
     "$computed < start_pos",
     "True",
     fixed="#11895",
+    also=("_reserve_prefill_lookahead", "max($tokens, 0)", "$tokens"),
 )
 def cached_prefix_ends_inside_an_item() -> None:
-    """If a cached prefix ends inside an item that is not available, a negative number of tokens is scheduled."""
+    """If a cached prefix ends inside an item that is not available, a negative number of tokens is scheduled.
+
+    A method that 0.33.0 calls later takes a negative number as none, so it is changed too.
+    """
 
 
 @SCHEDULER.changed(

@@ -9,6 +9,7 @@ import inspect
 import sys
 import textwrap
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from .declaring import Bug
@@ -61,7 +62,13 @@ def subclass(released: type, bug: Bug) -> type:
         changed = _method(raw, bug)
     else:
         raise TypeError(f"{released.__name__}.{bug.method} is a {type(raw).__name__}, and cannot be replaced")
-    return type(released)(released.__name__, (released,), {**body, bug.method: changed})
+    further = {}
+    if bug.also is not None:
+        method, changes = bug.also
+        further[method] = recompiled(
+            inspect.getattr_static(released, method), replace(bug, method=method, changes=changes)
+        )
+    return type(released)(released.__name__, (released,), {**body, bug.method: changed, **further})
 
 
 def _method(raw: Any, bug: Bug) -> Any:

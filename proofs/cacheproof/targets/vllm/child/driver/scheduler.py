@@ -154,6 +154,7 @@ class SchedulerDriver(Transfers):
         computed = {number: self._classes.computed(request, self._steps) for number, request in live.items()}
         newest = self._steps[-1].parts if self._steps else ()
         return {
+            **self._observed_drafts(),
             "waiting": [self._number(request) for request in self._waiting()],
             "running": running,
             "computed": _flat((number, count) for number, count in computed.items() if count or number in running),
@@ -169,6 +170,13 @@ class SchedulerDriver(Transfers):
             "missing_outputs": _flat(self._worker.missing_outputs),
             "missing_slots": _flat(self._worker.missing_slots),
         }
+
+    def _observed_drafts(self) -> dict[str, list[int]]:
+        """What the newest plan says of drafts, also of requests of which it schedules nothing. 0.7 has none."""
+        if not isinstance(self._classes, Classes):
+            return {}
+        drafts = self._steps[-1].said.scheduled_spec_decode_tokens if self._steps else {}
+        return {"drafts": _flat((self._sessions.number(name), len(ids)) for name, ids in drafts.items() if ids)}
 
     def new_worker(self) -> Worker:
         """One more worker, which has computed nothing. It executes the plans that it is given.
