@@ -65,8 +65,13 @@ def length_in_sight(config: Config, state: State, request: Request) -> int:
 
 
 def drafts_from(config: Config, state: State, request: Request) -> int:
-    """Where the request's drafts begin: behind the tokens in sight if steps are ahead of output, or behind its own."""
-    return length_in_sight(config, state, request) if is_asynchronous(config) else known_length(config, state, request)
+    """Where the request's drafts begin: behind the tokens in sight. Proposed ones are behind the tokens that it has.
+
+    Placeholders of steps that are ahead of their output are behind all that is in sight.
+    """
+    if is_asynchronous(config) or not state.proposed.has(request):
+        return length_in_sight(config, state, request)
+    return known_length(config, state, request)
 
 
 def wanted(config: Config, state: State, request: Request, start: int) -> int:
