@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
+from cacheproof.lockstep.decisions.scheduler import is_limited
 from cacheproof.lockstep.pair import Pair
 from cacheproof.lockstep.retracing import STEPS_AFTER, retrace
 from cacheproof.lockstep.situations import explored, longest, needed
@@ -13,7 +16,7 @@ from cacheproof.model.scope import scope_named
 from cacheproof.targets.specification import SpecificationTarget
 from cachespec.kernel import Kind, Outcome
 from cachespec.scheduler import Add, Config, Schedule, Update
-from cachespec.scheduler.state import State
+from cachespec.scheduler.state import Scheduled, State
 
 SCHEDULER = component_named("scheduler")
 TIGHT = Config(2, 5, 4, 2, 2, 2, 8, (4, 3), (2, 3), (((0, 1, 2),), ((0, 0, 2),)))
@@ -93,3 +96,12 @@ def test_a_difference_behind_the_calls_is_found() -> None:
     assert isinstance(done.finding, Difference)
     assert len(way) < len(done.finding.trace.steps) <= len(way) + STEPS_AFTER
     assert all(call.kind is Kind.INTERNAL for call in done.finding.trace.operations[1:])
+
+
+@pytest.mark.parametrize(("model", "limited"), [(6, False), (5, True)])
+def test_a_part_for_whose_drafts_the_model_has_no_room_is_another_situation(model: int, limited: bool) -> None:
+    """#53962: the draft behind the last token of the prompt would be the last token of the model."""
+    config = Config(1, 9, 4, 1, 1, 1, model, (4,), (1,), drafts=1)
+    part = Scheduled(request=0, start=3, tokens=1, drafts=0, samples=1, encode=(), relies=())
+    assert is_limited(config, part) is limited
+    assert not is_limited(config._replace(drafts=0), part)

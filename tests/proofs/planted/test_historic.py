@@ -90,6 +90,30 @@ def test_a_changed_method_still_has_its_base_class() -> None:
     assert subclass(Doubling, three_times)([5]).first() == 15
 
 
+class Clipped(Queue):
+    """One whose answer a later method changes."""
+
+    def last(self) -> int:
+        """What is asked for."""
+        return self.at_least_none(self.first() - 3)
+
+    def at_least_none(self, number: int) -> int:
+        """No negative number."""
+        return max(number, 0)
+
+
+def test_a_method_that_hides_the_bug_is_changed_too() -> None:
+    def less() -> None:
+        """Two less."""
+
+    place, change = Place("somewhere:Clipped"), ("last", "self.first() - 3", "self.first() - 5")
+    hidden = place.changed(*change, fixed="#1")(less)
+    shown = place.changed(*change, fixed="#1", also=("at_least_none", "max($number, 0)", "$number"))(less)
+    assert subclass(Clipped, hidden)([4]).last() == 0
+    assert subclass(Clipped, shown)([4]).last() == -1
+    assert Clipped([4]).last() == 1
+
+
 LEAST = 0
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cacheproof.targets.vllm.child.driver.engine import Process
+from cacheproof.targets.vllm.child.driver.schedulers import Part, Step
 from cacheproof.targets.vllm.child.driver.worker import Chunk, Stage, Told, Worker, flat, touched
 
 HUNDRED = 100
@@ -149,3 +150,10 @@ def test_the_items_that_are_read_are_those_that_the_tokens_touch() -> None:
 
 def test_blocks_of_the_first_group_are_taken() -> None:
     assert [flat(None), flat(()), flat([3, 4]), flat(([3, 4],))] == [(), (), (3, 4), (3, 4)]
+
+
+def test_a_step_behind_rejected_drafts_begins_earlier() -> None:
+    """Only the part of the request whose drafts were rejected moves."""
+    step = Step(None, (Part(0, 5, 3, 2, True, ()), Part(1, 4, 1, 0, True, ())))
+    assert [(part.request, part.start) for part in step.begun_earlier(0, 2).parts] == [(0, 3), (1, 4)]
+    assert [part.start for part in step.parts] == [5, 4]

@@ -138,13 +138,10 @@ def items_are_freed_when_scheduled(released: Any, scheduler: Any, planned: Any) 
     "$computed < start_pos",
     "True",
     fixed="#11895",
-    also=("_reserve_prefill_lookahead", "max($tokens, 0)", "$tokens"),
+    also=("_reserve_prefill_lookahead", "max($tokens, 0)", "$tokens"),  # takes a negative number as none since then
 )
 def cached_prefix_ends_inside_an_item() -> None:
-    """If a cached prefix ends inside an item that is not available, a negative number of tokens is scheduled.
-
-    A method that 0.33.0 calls later takes a negative number as none, so it is changed too.
-    """
+    """If a cached prefix ends inside an item that is not available, a negative number of tokens is scheduled."""
 
 
 @SCHEDULER.changed(
