@@ -16,7 +16,7 @@ IN_FLIGHT = (Add(0), Schedule(), Update(0), Schedule(), Schedule())
 def after(tag: str, config: Config, *calls: Operation) -> State:
     """The state after these calls."""
     variant = COMPONENT.variants[tag]
-    state = variant.start(config)
+    state: State = variant.start(config)
     for call in calls:
         state, _ = variant.step(config, state, call)
     return state
