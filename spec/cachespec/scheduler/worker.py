@@ -235,8 +235,8 @@ def truncated(config: Config, worker: Worker, kv: Pool, request: Request, tokens
     for position in range(kept, end):
         if is_written(config, worker, chunk, position):
             memory = memory.remove(chunk.blocks[position // config.block_size])
-    if kept % config.block_size > 0 and kept < end and is_written(config, worker, chunk, kept - 1):
-        memory = memory.set(chunk.blocks[kept // config.block_size], token(config, request, kept - 1))
+    if 0 < kept < end and is_written(config, worker, chunk, kept - 1):
+        memory = memory.set(chunk.blocks[(kept - 1) // config.block_size], token(config, request, kept - 1))
     return worker._replace(memory=memory)
 
 
