@@ -24,7 +24,7 @@ from cacheproof.tensor_models.model import TensorModel
 from cachespec.kernel import NORMATIVE, Operation
 
 WALKERS, STEPS, SCOPES = 256, 60, 2
-SMALL_WALKERS, SMALL_STEPS, SMALL_SCOPES = 16, 12, 1
+SMALL_WALKERS, SMALL_STEPS, SMALL_SCOPES = 16, 12, 2
 
 
 def lockstep(asked: Asked, found: Found, show: Show) -> None:
