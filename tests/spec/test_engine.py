@@ -28,19 +28,20 @@ from cachespec.engine import (
     transitions,
     worker,
 )
-from cachespec.engine.configuration import Own, contents_of
+from cachespec.engine.configuration import Own, contents_of, scheduler_config
 from cachespec.engine.eras import IN_STATES, MIRRORS
 from cachespec.engine.operations import DeliverRequest
 from cachespec.engine.properties import OWN, PROGRESS
 from cachespec.engine.steps import STEPS
 from cachespec.kernel import DONE, Code, Operation, Outcome
+from cachespec.kernel import FROZEN as FROZEN_MAPS
 from cachespec.kv_blocks import transitions as kv_transitions
 from cachespec.mirror import protocol
 from cachespec.mirror.faults import ResetReceiver
 from cachespec.mirror.operations import Deliver, Receive, Retry
 from cachespec.object_store import readers
 from cachespec.object_store.operations import Clear
-from cachespec.scheduler import requests
+from cachespec.scheduler import parts, requests
 from cachespec.scheduler import worker as memory
 from cachespec.scheduler.operations import FinishLoad, Schedule
 
@@ -66,12 +67,14 @@ ALONE = "alone"
 FROZEN = "shared-memory-frozen"
 CROWDED = "created-again"
 RESET = "reset-in-flight"
+DECODER = "encoder-decoder"
 
 BUGS: dict[str, tuple[str, Change]] = {
     "X-1": (CROWDED, Change(plans.step_of, "$plan.dropped", "(*$plan.dropped, *$plan.dropped)")),
     "X-1/agreement": (CROWDED, Change(plans.step_of, "$plan.dropped", "()")),
     "ENC-8": (ALONE, Change(worker.encode, "$step.encodes", "()")),
     "KV-7/read": (ALONE, Change(worker.attend, "(*$step.loads, *$step.chunks)", "$step.loads")),
+    "KV-7/crossed": (DECODER, Change(worker.gather, "with_cross_attention($a, $b, $c, $d)", "$c")),
     "KV-7/found": (ALONE, Change(worker.attend, "$worker._replace(memory=$memory)", "$worker")),
     "SHM-10/used": (FROZEN, Change(readers.acknowledge, "$worker.copied", "-1")),
     "SHM-8/heard": (
@@ -126,6 +129,38 @@ def test_a_reset_that_forgets_nothing_is_noticed() -> None:
     """The other half of X-4."""
     with planted(Change(requests.reset_items, "$state._replace(encoder=$encoder)", "$state")):
         assert {found.property for found in run(config_of(RESET), "X-4").violations} >= {"X-4"}
+
+
+NOT_WRITTEN = {
+    "a request that resumes finds a prefix": (
+        1,
+        Change(parts.cached_prefix, "$config.prefix_caching == 0", "$config.prefix_caching == 2"),
+    ),
+    "what an issued step reads is forgotten": (2, Change(worker.kept_crossed, "$needed.set($one, 0)", "$needed")),
+}
+"""Steps in flight, and a bug."""
+
+
+@pytest.mark.parametrize("name", NOT_WRITTEN)
+def test_cross_attention_that_is_read_and_was_not_written_is_noticed(name: str) -> None:
+    """ENC-8 holds without the bug, and a worker finds it when it executes a step behind the request's first one."""
+    ahead, change = NOT_WRITTEN[name]
+    where = with_settings(DECODER, ahead=ahead)
+    assert run(where, "ENC-8").violations == ()
+    with planted(change):
+        assert "ENC-8" in {found.property for found in run(where, "ENC-8").violations}
+
+
+def test_the_first_step_of_an_admission_finds_no_cross_attention_of_an_earlier_one() -> None:
+    inside = scheduler_config(config_of(DECODER))
+    before = worker.initial(FROZEN_MAPS)
+    first, later = (worker.Step(chunks=(memory.Chunk(0, start, start + 1, (0, 1)),)) for start in (0, 1))
+    encodes = first._replace(encodes=((0,),))
+    ran = worker.gather(inside, worker.encode(inside, before, encodes), encodes)
+    assert worker.gather(inside, ran, later).finding == worker.SOUND
+    without_output = worker.drop(inside, ran, worker.Step(drops=((0,),)))
+    again = worker.gather(inside, without_output, first)
+    assert worker.gather(inside, again, later).finding == worker.NO_TENSOR
 
 
 def test_kv_that_appears_without_a_step_is_noticed() -> None:

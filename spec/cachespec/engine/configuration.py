@@ -15,8 +15,6 @@ Request = Annotated[int, Name("request")]
 SenderName = Annotated[int, Name("sender")]
 WorkerName = Annotated[int, Name("worker")]
 
-OF_SCHEDULER = ("encoder_decoder",)
-"""Settings of the scheduler that an engine does not have."""
 HEADER = 2
 """Units before an item in shared memory."""
 IDS = 8
@@ -59,9 +57,6 @@ def invalid(config: Config) -> str | None:
         return f"shared_memory must be 0 or 1, not {config.shared_memory}"
     if config.shared_memory and (scheduler_config(config).ahead != 1 or frontends(config) != 1):
         return "with shared memory there is one frontend, and one step in flight"
-    for name in OF_SCHEDULER:
-        if getattr(config, name):
-            return f"{name} is specified in the scheduler alone, not in an engine"
     for name in ("running_resets", "turns"):
         if config.shared_memory and getattr(config, name):
             return f"{name} is not specified together with shared memory"

@@ -11,9 +11,9 @@ from cachespec.engine.state import View, WorkerView, resident, unreported
 from cachespec.engine.worker import DIED, DROPPED_TWICE, NO_BYTES, NO_ITEM, NO_TENSOR
 from cachespec.kernel import Progress, Safety, lifted, lifted_progress
 from cachespec.object_store.state import ABSENT, ENDED, PREEMPTED, RUNNING, WAITING
-from cachespec.scheduler.configuration import is_turn
+from cachespec.scheduler.configuration import is_turn, items_of
 from cachespec.scheduler.worker import UNWRITTEN, holds
-from cachespec.scheduler.worker_properties import WORKER_SAFETY, last_tokens
+from cachespec.scheduler.worker_properties import WORKER_SAFETY, is_crossed, last_tokens
 
 CONFIGURED = ("SHM-11",)
 """Properties of the object store that speak of what an engine's configuration does not vary."""
@@ -39,6 +39,22 @@ def bytes_are_there(config: Config, worker: WorkerView, registered: tuple[tuple[
     inside = scheduler_config(config)
     memory, ends = dict(worker.settled_memory), dict(last_tokens(inside))
     return all(holds(inside, memory.get(block, UNWRITTEN), ends[content]) for block, content in registered)
+
+
+def settled_cross_attention_is_written(config: Config, view: View) -> bool:
+    inside = scheduler_config(config)
+    return all(is_crossed(inside, view.scheduler, worker.settled_crossed) for worker in view.workers)
+
+
+def is_about_to_read_cross_attention(config: Config, view: View) -> bool:
+    """A worker has still to do a step that reads the cross-attention KV of an item, and does not write it."""
+    inside = scheduler_config(config)
+    return inside.encoder_decoder == 1 and any(
+        chunk.start > 0 and items_of(inside, chunk.request) != ()
+        for worker in view.workers
+        for step in worker.inbox
+        for chunk in step.chunks
+    )
 
 
 def received_were_sent(config: Config, view: View) -> bool:
@@ -84,7 +100,7 @@ OWN: tuple[Safety[Config, View], ...] = (
     ),
     Safety(
         "ENC-8",
-        "a worker has every encoder output that a step gathers",
+        "a worker has every encoder output that a step gathers, and every cross-attention KV that it reads",
         lambda c, v: nothing_was_found(v, NO_TENSOR),
         lambda c, v: any(step.gathers and not step.encodes for worker in v.workers for step in worker.inbox),
     ),
@@ -93,6 +109,12 @@ OWN: tuple[Safety[Config, View], ...] = (
         "every block that a worker reads has the content that the scheduler assumes",
         lambda c, v: nothing_was_found(v, NO_BYTES),
         lambda c, v: any(chunk.start > 0 for worker in v.workers for step in worker.inbox for chunk in step.chunks),
+    ),
+    Safety(
+        "KV-7/crossed",
+        "a worker with an empty inbox has the cross-attention KV of all items of every running request with a token",
+        settled_cross_attention_is_written,
+        is_about_to_read_cross_attention,
     ),
     Safety(
         "KV-7/found",

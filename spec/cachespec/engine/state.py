@@ -56,6 +56,7 @@ class WorkerView(NamedTuple):
     finding: int
     settled_tensors: tuple[int, ...]
     settled_memory: tuple[tuple[int, int], ...]
+    settled_crossed: tuple[tuple[int, int], ...]
 
 
 class View(NamedTuple):
@@ -138,6 +139,7 @@ def worker_view(config: Config, worker: Worker, phases: tuple[Phase, ...]) -> Wo
         finding=worker.finding,
         settled_tensors=contents(settled),
         settled_memory=tuple(settled.memory.memory.items()),
+        settled_crossed=tuple(pair for pair, _ in settled.memory.crossed.items()),
     )
 
 

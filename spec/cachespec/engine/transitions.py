@@ -27,7 +27,7 @@ from cachespec.engine.operations import Cancel, DeliverAbort, DeliverRequest, Ex
 from cachespec.engine.parts import Parts
 from cachespec.engine.plans import step_of
 from cachespec.engine.state import AT_P0, AT_P1, State, is_executed, is_on_its_way, issued, with_worker
-from cachespec.engine.worker import Step, Worker, executed, kept_blocks
+from cachespec.engine.worker import Step, Worker, executed, kept_blocks, kept_crossed
 from cachespec.kernel import ABSENT, DONE, FAILED, PRESENT, REFUSED, Code, Outcome, Transitions
 from cachespec.mirror.faults import ResetReceiver
 from cachespec.mirror.operations import Deliver, Expire, Join, Receive, Retry, Submit, Transmit
@@ -286,8 +286,13 @@ def with_changes(config: Config, worker: Worker, before: Memory, after: Memory) 
 
 def forgotten(config: Config, state: State) -> State:
     """What a free block holds that nothing can find does not count: no step reads it before it is written."""
-    told, kv = scheduler_config(config), state.scheduler.kv
-    return state._replace(workers=tuple(kept_blocks(told, worker, kv) for worker in state.workers))
+    return state._replace(workers=tuple(without_unread(config, state, worker) for worker in state.workers))
+
+
+def without_unread(config: Config, state: State, worker: Worker) -> Worker:
+    """One worker without KV that no step reads before it is written: that of free blocks and of cross-attention."""
+    told = scheduler_config(config)
+    return kept_crossed(told, kept_blocks(told, worker, state.scheduler.kv), state.scheduler.computed)
 
 
 def with_rejected_drafts(config: Config, state: State, accepted: int) -> State:

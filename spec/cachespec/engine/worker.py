@@ -6,6 +6,8 @@ chunks need, then writes the slots of the chunks and reads all slots up to their
 recorded as a finding: it would have ended the engine, or the step would have read another request's data. X-1, ENC-8,
 KV-7/read and SHM-10/used say that this never happens.
 
+Of an encoder-decoder model the step also writes or reads cross-attention KV, as the scheduler's own worker does.
+
 A released worker takes a handle to another item for an error, and ends; then nothing more happens to its engine.
 """
 
@@ -15,9 +17,10 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from cachespec import scheduler
-from cachespec.kernel import Containers
+from cachespec.kernel import Containers, Map
 from cachespec.kv_blocks import Pool
 from cachespec.scheduler.configuration import ItemIndex, Request
+from cachespec.scheduler.work import by_content, with_cross_attention
 from cachespec.scheduler.worker import (
     Chunk,
     Key,
@@ -26,7 +29,9 @@ from cachespec.scheduler.worker import (
     encoded,
     gathered,
     initial_worker,
+    kept_cross_attention,
     read,
+    uncrossed,
     written,
 )
 from cachespec.scheduler.worker import Worker as Memory
@@ -107,11 +112,19 @@ def encode(config: scheduler.Config, worker: Worker, step: Step) -> Worker:
 
 
 def gather(config: scheduler.Config, worker: Worker, step: Step) -> Worker:
-    """ENC-8: every encoder output that the chunks need is there now."""
+    """ENC-8: every encoder output that the chunks need is there now, and every cross-attention KV that they read."""
     memory = worker.memory
     for wanted in step.gathers:
         memory = gathered(memory, wanted.request, wanted.item, wanted.key)
-    return worker if memory.missing_outputs == () else with_finding(worker, NO_TENSOR)
+    for chunk in step.chunks if config.encoder_decoder == 1 else ():
+        memory = with_cross_attention(by_content, config, with_new_blocks(config, memory, chunk), chunk)
+    checked = worker if memory.missing_outputs == () else with_finding(worker, NO_TENSOR)
+    return checked._replace(memory=memory._replace(missing_outputs=()))
+
+
+def with_new_blocks(config: scheduler.Config, memory: Memory, chunk: Chunk) -> Memory:
+    """A chunk from position 0 on follows an admission, to new blocks: no prefix is found or loaded for such a model."""
+    return uncrossed(config, memory, chunk.request) if chunk.start == 0 else memory
 
 
 def attend(config: scheduler.Config, worker: Worker, step: Step) -> Worker:
@@ -154,6 +167,15 @@ def kept_blocks(config: scheduler.Config, worker: Worker, kv: Pool) -> Worker:
         if not (kv.registered.has(block) or kv.references.has(block) or block in named):
             memory = memory.remove(block)
     return worker._replace(memory=worker.memory._replace(memory=memory))
+
+
+def kept_crossed(config: scheduler.Config, worker: Worker, computed: Map[Request, int]) -> Worker:
+    """Without cross-attention KV of requests that do not run and that no issued step names: it is written again."""
+    needed = computed
+    for step in worker.inbox if config.encoder_decoder == 1 else ():
+        for chunk in step.chunks:
+            needed = needed.set(chunk.request, 0)
+    return worker._replace(memory=kept_cross_attention(config, worker.memory, needed))
 
 
 DROP_LAST: tuple[Phase, ...] = (encode, gather, attend, drop)

@@ -6,7 +6,7 @@ from cachespec.kv_blocks.state import NO_TABLE
 from cachespec.scheduler.configuration import CONTENT, Config, ItemIndex, Request, items_of
 from cachespec.scheduler.counts import is_of_this_run, rejected_drafts
 from cachespec.scheduler.round_state import Prefix
-from cachespec.scheduler.rules import Table
+from cachespec.scheduler.rules import OutputKey, Table
 from cachespec.scheduler.state import Plan, Scheduled, State
 from cachespec.scheduler.view import touched
 from cachespec.scheduler.worker import (
@@ -54,7 +54,7 @@ def executed_by_workers(rules: Table, config: Config, state: State, plan: Plan, 
     for part in plan.scheduled:
         worker = with_gathered(rules, config, worker, part)
     for part in plan.scheduled if config.encoder_decoder == 1 else ():
-        worker = with_cross_attention(rules, config, worker, part)
+        worker = with_cross_attention(rules.output_key, config, worker, part)
     for chunk in chunks:
         worker = written(config, worker, chunk)
     for chunk in chunks:
@@ -76,11 +76,11 @@ def with_gathered(rules: Table, config: Config, worker: Worker, part: Scheduled)
     return worker
 
 
-def with_cross_attention(rules: Table, config: Config, worker: Worker, part: Scheduled) -> Worker:
+def with_cross_attention(output_key: OutputKey, config: Config, worker: Worker, part: Scheduled | Chunk) -> Worker:
     """ENC-8: what the first step of a request has written of its items, each later one reads."""
     for index in range(len(items_of(config, part.request))):
         if part.start == 0:
-            worker = crossed(worker, part.request, index, rules.output_key(config, part.request, index))
+            worker = crossed(worker, part.request, index, output_key(config, part.request, index))
         else:
             worker = attended(worker, part.request, index)
     return worker

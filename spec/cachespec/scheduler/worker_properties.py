@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cachespec.kernel import Operation, Outcome, Safety, Step
-from cachespec.scheduler.configuration import Config, chains, items_of
+from cachespec.scheduler.configuration import Config, ItemIndex, Request, chains, items_of
 from cachespec.scheduler.state import View
 from cachespec.scheduler.view import accounted, new_plan
 from cachespec.scheduler.worker import UNWRITTEN, Token, first_with, holds, keys_in, token
@@ -22,8 +22,12 @@ def outputs_are_those_counted(config: Config, view: View) -> bool:
 
 
 def cross_attention_is_written(config: Config, view: View) -> bool:
+    return is_crossed(config, view, view.worker.crossed)
+
+
+def is_crossed(config: Config, view: View, crossed: tuple[tuple[Request, ItemIndex], ...]) -> bool:
     return config.encoder_decoder == 0 or all(
-        (request, index) in view.worker.crossed
+        (request, index) in crossed
         for request, computed in view.computed
         if computed > 0 and request in view.running
         for index in range(len(items_of(config, request)))
