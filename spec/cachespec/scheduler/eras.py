@@ -146,6 +146,7 @@ FEW_ADAPTERS = "C-SCH-18: running requests that get nothing in a step do not cou
 WHOLE_SEQUENCE = "a request is admitted only if blocks suffice for all its tokens"
 PLACEHOLDERS = "C-SCH-30: steps ahead of their output are planned with placeholders for drafts"
 LATE_DRAFTS = "C-SCH-34: a preempted request takes the drafts behind late output"
+OWN_BLOCKS = "C-SCH-35: a failed load that begins again leaves its own blocks free, too"
 
 RELEASED_RULES = RULES._replace(
     accepts=era_rules.shorter_than_model,
@@ -317,7 +318,8 @@ S3 = scheduler(
         Schedule: "a waiting request that lacks an item is skipped and keeps its pins (C-ENC-10); "
         f"{WHOLE_SEQUENCE}; C-ENC-16: the threshold for long prompts may be shorter than an item; "
         "C-SCH-31: a request with one token left is padded with drafts; "
-        f"C-SCH-33: a request whose output is in flight is passed over; {PLACEHOLDERS}; " + REGISTERED_EARLY,
+        f"C-SCH-33: a request whose output is in flight is passed over; {OWN_BLOCKS}; {PLACEHOLDERS}; "
+        + REGISTERED_EARLY,
         Update: f"C-ENC-9: items are released by a count that includes steps in flight; {LATE_DRAFTS}",
         **LOADS,
     },

@@ -317,6 +317,21 @@ def beside_unfinished_loads(era: Table) -> Table:
     return era._replace(cached_prefix=found)
 
 
+def reserving_for_others(era: Table) -> Table:
+    """C-SCH-35: a load that begins again leaves blocks free for other requests only."""
+
+    def load(rules: Table, config: Config, current: Round, request: Request, prefix: Prefix) -> Round:
+        before = current.state.transfers
+        forgotten = current.state._replace(transfers=before.remove(request))
+        after = era.load(rules, config, current._replace(state=forgotten), request, prefix)
+        if after.state.transfers.has(request) or not before.has(request):
+            return after
+        kept = after.state.transfers.set(request, before[request])
+        return after._replace(state=after.state._replace(transfers=kept))
+
+    return era._replace(load=load)
+
+
 def giving_back_between_turns(rules: Table) -> Table:
     """C-SCH-26: a session holds nothing between two turns."""
     return rules._replace(leave=RULES.leave, next_turn=RULES.next_turn)
@@ -439,4 +454,5 @@ MENDS = (
     Mend("C-SCH-32", ("S2b",), by_rules(counted_in_its_run)),
     Mend("C-SCH-33", ("S3",), by_rules(behind_output_in_flight)),
     Mend("C-SCH-34", CONNECTED, by_rules(without_late_drafts)),
+    Mend("C-SCH-35", ("S3",), by_rules(reserving_for_others)),
 )

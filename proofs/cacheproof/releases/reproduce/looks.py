@@ -17,6 +17,8 @@ from cachespec.kernel import Code, Outcome
 
 PERIODS = 10
 """How many times as long a scheduler goes on before it is watched."""
+AWAITED = ("compile", "finish_load", "finish_send")
+"""Operations that end what a request waits for. They happen after each round, if the configuration has them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,9 @@ def served(case: Case, outcomes: Sequence[Outcome], target: Target) -> Look:
     kinds = case.subject.component.operations
     schedule = operation_from_message(kinds, {"op": "schedule"})
     update = operation_from_message(kinds, {"op": "update", "accepted": 0})
+    requests = range(len(case.config["prompts"]))
+    ends = [operation_from_message(kinds, {"op": name, "request": one}) for name in AWAITED for one in requests]
+    ends = [end for end in ends if case.config.get(end.setting)]
 
     def rounds(number: int) -> set[Code]:
         codes = set()
@@ -47,9 +52,11 @@ def served(case: Case, outcomes: Sequence[Outcome], target: Target) -> Look:
             codes.add(target.apply(schedule).code)
             while target.observe()["plans"]:
                 target.apply(update)
+            for end in ends:
+                target.apply(end)
         return codes
 
-    watched = 2 * len(case.config["prompts"]) + 2
+    watched = 2 * len(requests) + 2
     rounds(PERIODS * watched)
     before = dict(target.observe())
     idle = rounds(watched) == {Code.MISS} and dict(target.observe()) == before
