@@ -38,7 +38,7 @@ from cachespec.scheduler.parts import give_up
 from cachespec.scheduler.round_state import Fit, Prefix, Round
 from cachespec.scheduler.rounds import admit_waiting, denied, lose_everything, nothing_more, serve_running, voided
 from cachespec.scheduler.rules import Table
-from cachespec.scheduler.state import LOADS_IN_STEP, Scheduled, State
+from cachespec.scheduler.state import LOADS_IN_STEP, NO_TRANSFER, Scheduled, State
 from cachespec.scheduler.worker import UNWRITTEN, blocks_of, holds
 from cachespec.scheduler.worker_properties import last_tokens
 
@@ -326,7 +326,7 @@ def reserving_for_others(era: Table) -> Table:
         after = era.load(rules, config, current._replace(state=forgotten), request, prefix)
         if after.state.transfers.has(request) or not before.has(request):
             return after
-        kept = after.state.transfers.set(request, before[request])
+        kept = after.state.transfers.set(request, before.get(request, NO_TRANSFER))
         return after._replace(state=after.state._replace(transfers=kept))
 
     return era._replace(load=load)
