@@ -30,7 +30,7 @@ def begun_earlier(config: Config, state: State, request: Request, rejected: int)
 
 
 def moved_back(plan: Plan, request: Request, tokens: int) -> Plan:
-    """One plan, in which the request's part begins so many tokens earlier."""
+    """One plan, in which the part of the request begins `tokens` earlier."""
     moved = tuple(
         part._replace(start=part.start - tokens) if part.request == request and not part.void else part
         for part in plan.scheduled

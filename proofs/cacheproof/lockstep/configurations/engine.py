@@ -16,7 +16,7 @@ from cachespec.scheduler.configuration import CONTENT
 SIZES = (4, 7, 10)
 """Units of an item in shared memory."""
 CHUNKS = HEADER + SIZES[0]
-"""Units of the smallest chunk: there are never so many that all ids are live at once."""
+"""Units of the smallest chunk. Memory holds fewer of them than there are ids."""
 
 
 def draw(source: random.Random) -> Config:
