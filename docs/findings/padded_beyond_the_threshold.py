@@ -34,7 +34,7 @@ from vllm.v1.request import Request
 
 
 class Settings(SimpleNamespace):
-    """Settings of an engine, or of a request; what is not given is off."""
+    """Settings of an engine or a request. A setting that is not given is off."""
 
     def __getattr__(self, name):
         return None

@@ -36,7 +36,7 @@ PERIODS = 37
 
 
 class Settings(SimpleNamespace):
-    """Settings of an engine, or of a request; what is not given is off."""
+    """Settings of an engine or a request. A setting that is not given is off."""
 
     def __getattr__(self, name):
         return None

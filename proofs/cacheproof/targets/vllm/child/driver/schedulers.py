@@ -64,7 +64,7 @@ class Step:
     parts: tuple[Part, ...]
 
     def begun_earlier(self, request: int, tokens: int) -> Step:
-        """Drafts before the request's part were rejected, so the workers begin it so many tokens earlier."""
+        """Drafts before the request's part were rejected, so the workers begin the part `tokens` earlier."""
         parts = (replace(part, start=part.start - tokens) if part.request == request else part for part in self.parts)
         return replace(self, parts=tuple(parts))
 

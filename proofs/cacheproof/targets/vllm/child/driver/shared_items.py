@@ -33,7 +33,7 @@ WRONG, STALE = "wrong", "stale"
 
 
 class Content:
-    """Serialises an item as so many bytes, all alike, without metadata."""
+    """Serialises an item as its size in equal bytes, without metadata."""
 
     sizes: Sequence[int] = ()
     """Bytes of each content with its count."""
@@ -60,7 +60,7 @@ class SharedItems:
         self._memories = 0
 
     def reset(self, capacity: int, sizes: Sequence[int], workers: int) -> None:
-        """A new memory of so many units, with a cache of each process."""
+        """A new memory of `capacity` units, and a new cache for each process."""
         Content.sizes = [size * UNIT for size in sizes]
         largest = max(Content.sizes, default=UNIT)
         room = max(capacity * UNIT, largest + HEADER * UNIT)
