@@ -67,7 +67,7 @@ def named(table: BlockContents, tokens: list[list[int]]) -> Tensor:
 
 def check_that_what_is_passed_is_no_content() -> None:
     """A slot that is passed for good, with the hash of what is looked for, and a row of nobody that looks like it."""
-    table = BlockContents(1, 4)
+    table = BlockContents(1, 4, config=fixed(1))
     row = int(named(table, [[7]]))
     contents = table.contents
     held = (contents.slots != EMPTY).nonzero().flatten()
@@ -79,7 +79,7 @@ def check_that_what_is_passed_is_no_content() -> None:
 
 def check_whether_a_prompt_may_be_cached() -> None:
     """New ones may not be, though two of them are equal; those that begin like an old one may."""
-    table = BlockContents(2, 20)
+    table = BlockContents(2, 20, config=fixed(2))
     for tokens, may in (
         ([[1, 2, 3, 4], [5, 6, 7, 8], [1, 2, 3, 4]], False),
         ([[9, 9, 9, 9], [5, 6, 0, 0]], True),
@@ -173,7 +173,7 @@ def check_who_may_not_take_a_slot() -> None:
 def check_a_table_without_a_row_to_spare() -> None:
     """As many rows as contents: eight prompts of two blocks, all different. Built anew, every one is found."""
     tokens = torch.tensor([[place, place, 9, place] for place in range(8)], dtype=torch.int32)
-    table, lengths = BlockContents(2, 16), torch.full((8,), 4)
+    table, lengths = BlockContents(2, 16, config=fixed(2)), torch.full((8,), 4)
     rows = table.of_prompts(tokens, lengths)
     assert sorted(rows.flatten().tolist()) == list(range(16))
     table.keep(rows)
@@ -298,7 +298,7 @@ def check_blocks_without_extras() -> None:
 
 def check_long_chains() -> None:
     """Prompts of 40 blocks that part at many places; every rest of one, behind every parent, has the same rows."""
-    rng, table, blocks = random.Random(4), BlockContents(1, 400), 40
+    rng, table, blocks = random.Random(4), BlockContents(1, 400, config=fixed(1)), 40
     prompts: list[list[int]] = [[rng.randrange(9) for _ in range(blocks)]]
     for part in (3, 15, 16, 17, 23, 24, 25, 39):
         prompts.append([*prompts[0][:part], *(9 + rng.randrange(9) for _ in range(blocks - part))])
