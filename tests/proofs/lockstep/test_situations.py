@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from cacheproof.lockstep.decisions.scheduler import is_limited
+from cacheproof.lockstep.decisions.scheduler import gives_way_to_later, is_limited
 from cacheproof.lockstep.pair import Pair
 from cacheproof.lockstep.retracing import STEPS_AFTER, retrace
 from cacheproof.lockstep.situations import explored, longest, needed
@@ -105,3 +105,24 @@ def test_a_part_for_whose_drafts_the_model_has_no_room_is_another_situation(mode
     part = Scheduled(request=0, start=3, tokens=1, drafts=0, samples=1, encode=(), relies=())
     assert is_limited(config, part) is limited
     assert not is_limited(config._replace(drafts=0), part)
+
+
+THREE = Config(1, 7, 4, 1, 1, 3, 6, (1, 2, 1), (4, 3, 3), (), priorities=(2, 1, 0), policy=1)
+"""The request that comes first gives way to both others, and blocks are scarce."""
+
+
+@pytest.mark.parametrize(("blocks", "gives_way"), [(6, False), (7, True), (9, False)])
+def test_that_one_gives_way_to_a_later_one_before_others_is_another_situation(blocks: int, gives_way: bool) -> None:
+    """#49206: whoever removes an earlier request from the list skips the next. With 6 blocks it gives way by itself."""
+    variant, config = SCHEDULER.variants["S3"], THREE._replace(kv_blocks=blocks)
+    calls = (Add(0), Schedule(), Add(1), Add(2), Update(0), Schedule(), Update(0))
+    state = variant.start(config)
+    for call in calls:
+        state, _ = variant.call(config, state, call)
+    after, _ = variant.call(config, state, Schedule())
+    views = variant.view(config, state), variant.view(config, after)
+    scheduled = {part.request for part in views[1].plans[-1].scheduled}
+    assert views[0].running == (0, 2, 1)
+    assert gives_way_to_later(config, *views, scheduled) is gives_way
+    if blocks < 9:
+        assert (views[1].waiting, scheduled) == ((0,), {1, 2})

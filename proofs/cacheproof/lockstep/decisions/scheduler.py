@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Collection, Hashable
 
 from cachespec.kernel import Operation
 from cachespec.scheduler.configuration import LENGTH, START, Config, items_of
@@ -15,7 +15,8 @@ def decide(config: Config, before: View, operation: Operation, after: View) -> H
     """Of a round and of an update; other calls decide nothing."""
     if isinstance(operation, Schedule):
         parts = {part.request: part for part in new_plan(before, operation, after).scheduled}
-        return tuple(round_of(config, before, after, request, parts.get(request)) for request in live(before))
+        given = tuple(round_of(config, before, after, request, parts.get(request)) for request in live(before))
+        return given, gives_way_to_later(config, before, after, parts)
     if isinstance(operation, Update) and before.plans:
         return tuple(output_of(before, after, part) for part in before.plans[0].scheduled)
     return ()
@@ -34,6 +35,27 @@ def round_of(config: Config, before: View, after: View, request: int, part: Sche
     )
     ends = (end > length) - (end < length)
     return (*moved, part.start > 0, inside, ends, part.drafts > 0, len(part.encode), is_limited(config, part))
+
+
+def gives_way_to_later(config: Config, before: View, after: View, scheduled: Collection[int]) -> bool:
+    """Whether a request that stood earlier gives way to one for which there was no room, and others behind still run.
+
+    Whoever walks over the list from which it removes a request may leave out the next one. A request for whose own
+    blocks there was no room gives way by itself, which is another case.
+    """
+    tables, computed = dict(before.kv.tables), dict(before.computed)
+    taken = dict(after.kv.tables)
+    free = before.kv.free_count
+    for place, request in enumerate(before.running):
+        held = len(tables.get(request, ()))
+        if request in scheduled:
+            free -= len(taken.get(request, ())) - held
+        elif request in after.waiting:
+            free -= held * config.block_size <= computed.get(request, 0)
+        if free < 0:
+            later = before.running[place + 1 :]
+            return request in scheduled and any(other in scheduled for other in later)
+    return False
 
 
 def is_limited(config: Config, part: Scheduled) -> bool:
