@@ -9,8 +9,7 @@ from cachespec.scheduler.counts import known_length, tokens_in_flight
 from cachespec.scheduler.era_drafts import with_drafts_kept, with_placeholders_proposed
 from cachespec.scheduler.era_loads import PUT_BACK, READY, promoted, put_back
 from cachespec.scheduler.era_rules import limited_among_several, whole_or_aligned
-from cachespec.scheduler.era_sessions import idle_sessions
-from cachespec.scheduler.era_states import marks, with_marks
+from cachespec.scheduler.era_states import idle_sessions, marks, with_marks
 from cachespec.scheduler.round_state import Round
 from cachespec.scheduler.rounds import consider, is_full
 from cachespec.scheduler.rules import Table

@@ -30,6 +30,7 @@ from cachespec.scheduler.configuration import (
 from cachespec.scheduler.counts import is_of_this_run, known_length, prefill_end, promised, tokens_in_flight
 from cachespec.scheduler.era_blocks import with_output_registered
 from cachespec.scheduler.era_drafts import answered, begun_earlier, dropped_output
+from cachespec.scheduler.era_states import idle_sessions
 from cachespec.scheduler.feasibility import limited
 from cachespec.scheduler.items import is_apart
 from cachespec.scheduler.parts import (
@@ -95,8 +96,12 @@ def offered_alone_or_limited(
 
 
 def limited_among_several(config: Config, state: State, tokens: int) -> int:
-    """S3: the number of tokens that one step may schedule for one request; all of them for a lone request."""
-    return tokens if len(state.waiting) + len(state.running) == 1 else limited(config, tokens)
+    """S3: the number of tokens that one step may schedule for one request; all of them for a lone request.
+
+    A session that waits for its next input counts as another request.
+    """
+    requests = len(state.waiting) + len(state.running) + idle_sessions(state)
+    return tokens if requests == 1 else limited(config, tokens)
 
 
 def floored(config: Config, state: State, request: Request, start: int, tokens: int) -> int:

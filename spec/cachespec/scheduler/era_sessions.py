@@ -35,10 +35,13 @@ def input_is_shorter_than_model(config: Config, request: Request) -> bool:
 
 
 def kept_for_next_turn(rules: Table, config: Config, state: State, request: Request) -> State:
-    """The blocks, the items and the computed tokens of a finished turn are those of the next one."""
+    """The blocks, the items and the computed tokens of a finished turn are those of the next one.
+
+    Drafts that were accepted beyond the turn's last output are not tokens of the session.
+    """
     if not goes_on(config, request):
         return leave(rules, config, state, request)
-    turn = request + 1
+    turn, computed = request + 1, min(state.computed.get(request, 0), kept_tokens(config, request))
     encoder = cast("CacheByModel", state.encoder)
     items = encoder._replace(shared=items_taken_over(encoder.shared, request, turn))
     ranks = still_idle(state)
@@ -46,7 +49,7 @@ def kept_for_next_turn(rules: Table, config: Config, state: State, request: Requ
     return state._replace(
         kv=blocks_taken_over(state.kv, request, turn),
         encoder=cast("Cache", items),
-        transfers=state.transfers.set(turn, Transfer(KEPT, state.computed.get(request, 0))),
+        transfers=state.transfers.set(turn, Transfer(KEPT, computed)),
     )
 
 
@@ -100,8 +103,3 @@ def queued_among_skipped(config: Config, state: State, request: Request) -> Stat
     kept = state.transfers.get(request, NO_TRANSFER).phase == KEPT
     skipped = among_skipped_with_grammar(config, state, request)
     return resumed(among_skipped(config, skipped, request), request) if kept else skipped
-
-
-def idle_sessions(state: State) -> int:
-    """The sessions that wait for input."""
-    return sum(1 for _, transfer in state.transfers.items() if transfer.phase == KEPT)

@@ -7,7 +7,7 @@ from typing import Any, cast
 from cachespec.kernel import Containers, Map
 from cachespec.scheduler.configuration import Config, Request, encoder_config, kv_config
 from cachespec.scheduler.rules import Table
-from cachespec.scheduler.state import State, initial
+from cachespec.scheduler.state import KEPT, State, initial
 
 
 def start_over(
@@ -32,3 +32,7 @@ def with_marks(state: State, name: str, marked: Map[Request, int]) -> State:
     """With another value of that field."""
     fields: dict[str, Any] = {name: marked}
     return state._replace(**fields)
+
+def idle_sessions(state: State) -> int:
+    """The sessions that wait for input."""
+    return sum(1 for _, transfer in state.transfers.items() if transfer.phase == KEPT)
