@@ -14,7 +14,15 @@ from cachespec.kernel import ABSENT, DONE, Code, Operation, Outcome, Transition,
 from cachespec.kv_blocks import Config as Blocks
 from cachespec.kv_blocks import EvictBlock
 from cachespec.kv_blocks.era_on_demand import registered
-from cachespec.scheduler.configuration import FIRST_COME, Config, Request, final_length, kv_config, loads_later
+from cachespec.scheduler.configuration import (
+    FIRST_COME,
+    Config,
+    Request,
+    final_length,
+    is_turn,
+    kv_config,
+    loads_later,
+)
 from cachespec.scheduler.counts import known_length
 from cachespec.scheduler.era_arrivals import rank_of
 from cachespec.scheduler.era_drafts import with_drafts_kept
@@ -321,13 +329,20 @@ def in_two_queues(transition: Transition[Config, State, Op]) -> Transition[Confi
         after, outcome = transition(config, state, op)
         if not config.loads_later and not any(config.turns):
             return after, outcome
-        first = tuple(request for request in after.waiting if phase_of(after, request) in HOLDING)
-        others = tuple(request for request in after.waiting if phase_of(after, request) not in HOLDING)
+        first = tuple(request for request in after.waiting if waits_with_blocks(config, after, request))
+        others = tuple(request for request in after.waiting if not waits_with_blocks(config, after, request))
         if config.policy != FIRST_COME:
             first = tuple(sorted(first, key=lambda request: rank_of(config, after, request)))
         return after._replace(waiting=(*first, *others)), outcome
 
     return called
+
+
+def waits_with_blocks(config: Config, state: State, request: Request) -> bool:
+    """Whether it counts as a holder of KV. A turn does not whose session was preempted before its end."""
+    if is_turn(config, request) and state.transfers.get(request, NO_TRANSFER).tokens == 0:
+        return False
+    return phase_of(state, request) in HOLDING
 
 
 def seen_with_loads(rules: Table) -> Callable[[Config, State], View]:

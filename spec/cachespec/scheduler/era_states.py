@@ -33,6 +33,7 @@ def with_marks(state: State, name: str, marked: Map[Request, int]) -> State:
     fields: dict[str, Any] = {name: marked}
     return state._replace(**fields)
 
+
 def idle_sessions(state: State) -> int:
     """The sessions that wait for input."""
     return sum(1 for _, transfer in state.transfers.items() if transfer.phase == KEPT)

@@ -172,11 +172,18 @@ class SchedulerDriver(Transfers):
         }
 
     def _observed_drafts(self) -> dict[str, list[int]]:
-        """What the newest plan says of drafts, also of requests of which it schedules nothing. 0.7 has none."""
+        """What the newest plan says of drafts. 0.7 has none."""
         if not isinstance(self._classes, Classes):
             return {}
-        drafts = self._steps[-1].said.scheduled_spec_decode_tokens if self._steps else {}
-        return {"drafts": _flat((self._sessions.number(name), len(ids)) for name, ids in drafts.items() if ids)}
+        return {"drafts": _flat(self._steps[-1].drafts if self._steps else ())}
+
+    def _drafts_in(self, said: Any) -> tuple[tuple[int, int], ...]:
+        """The drafts of a plan, by the turn that is under way now: a session's next turn may begin before its output."""
+        if not isinstance(self._classes, Classes):
+            return ()
+        return tuple(
+            (self._sessions.number(name), len(ids)) for name, ids in said.scheduled_spec_decode_tokens.items() if ids
+        )
 
     def new_worker(self) -> Worker:
         """One more worker, which has computed nothing. It executes the plans that it is given.
@@ -351,7 +358,7 @@ class SchedulerDriver(Transfers):
             if not (said.num_scheduled_tokens or self._classes.dropped(said) or said.finished_req_ids or preempted):
                 return MISS
             parts = tuple(self._part(said, name, before) for name in said.num_scheduled_tokens)
-            self._steps.append(Step(said, parts))
+            self._steps.append(Step(said, parts, self._drafts_in(said)))
             items, crosses = self._config["items"], bool(self._config.get("encoder_decoder", 0))
             self.newest_stage = Stage(
                 told=tuple(

@@ -62,6 +62,8 @@ class Step:
 
     said: Any
     parts: tuple[Part, ...]
+    drafts: tuple[tuple[int, int], ...] = ()
+    """Requests and their drafts, also of requests of which nothing is scheduled."""
 
     def begun_earlier(self, request: int, tokens: int) -> Step:
         """Drafts before the request's part were rejected, so the workers begin the part `tokens` earlier."""
