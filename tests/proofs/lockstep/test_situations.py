@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from cacheproof.lockstep.decisions.scheduler import gives_way_to_later, is_limited
+from cacheproof.lockstep.decisions.scheduler import gives_way_to_later, is_limited, round_of
 from cacheproof.lockstep.pair import Pair
 from cacheproof.lockstep.retracing import STEPS_AFTER, retrace
 from cacheproof.lockstep.situations import explored, longest, needed
@@ -126,3 +126,17 @@ def test_that_one_gives_way_to_a_later_one_before_others_is_another_situation(bl
     assert gives_way_to_later(config, *views, scheduled) is gives_way
     if blocks < 9:
         assert (views[1].waiting, scheduled) == ((0,), {1, 2})
+
+
+def test_a_victim_that_had_drafts_is_another_situation() -> None:
+    """#28558, #30916: its drafts stayed in the plan of the step, or were scheduled when it ran again."""
+    variant, config = SCHEDULER.variants["S3"], THREE._replace(drafts=1)
+    state = variant.start(config)
+    for call in (Add(0), Schedule(), Add(1), Add(2), Update(0), Schedule(), Update(0)):
+        state, _ = variant.call(config, state, call)
+    after, _ = variant.call(config, state, Schedule())
+    before, later = variant.view(config, state), variant.view(config, after)
+    (victim,) = set(before.running) & set(later.waiting)
+    assert victim in dict(before.proposed)
+    with_drafts = round_of(config, before, later, victim, None)
+    assert with_drafts != round_of(config, before._replace(proposed=()), later, victim, None)

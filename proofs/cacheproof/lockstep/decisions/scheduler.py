@@ -26,7 +26,8 @@ def round_of(config: Config, before: View, after: View, request: int, part: Sche
     """Where the request was and is, and what is scheduled of it: how it begins and ends, drafts, items, and limits."""
     moved = (request in before.running, request in after.running, request in after.gone)
     if part is None:
-        return (*moved, request in holders_of_items(after))
+        drafts_lost = request in before.running and request not in after.running and request in dict(before.proposed)
+        return (*moved, request in holders_of_items(after), drafts_lost)
     end, length = part.start + part.tokens, length_in_sight(config, before, request)
     inside = any(
         item[START] < edge < item[START] + item[LENGTH]

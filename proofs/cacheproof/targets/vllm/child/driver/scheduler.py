@@ -178,7 +178,7 @@ class SchedulerDriver(Transfers):
         return {"drafts": _flat(self._steps[-1].drafts if self._steps else ())}
 
     def _drafts_in(self, said: Any) -> tuple[tuple[int, int], ...]:
-        """The drafts of a plan, by the turn that is under way now: a session's next turn may begin before its output."""
+        """The drafts of a plan, by the turn that is under way: the next one may begin before the output of the plan."""
         if not isinstance(self._classes, Classes):
             return ()
         return tuple(
