@@ -336,13 +336,14 @@ def released_at_once(rules: Table, config: Config, state: State, part: Scheduled
     return with_listed_released(rules, config, state, part.request, state.computed.get(part.request, 0))
 
 
-def with_listed_released(rules: Table, config: Config, state: State, request: Request, end: int) -> State:
-    """Of the items that count as the request's, those before this position.
+def with_listed_released(
+    rules: Table, config: Config, state: State, request: Request, computed: int, promised: int = 0
+) -> State:
+    """Of the items that count as the request's, those that lie within the computed tokens that are not promised.
 
     Of an encoder-decoder model: all, once a token of the request counts as computed.
     """
-    encoder = state.encoder
-    end = state.computed.get(request, 0) if config.encoder_decoder == 1 else end
+    encoder, end = state.encoder, computed if config.encoder_decoder == 1 else computed - promised
     _, listed = rules.encoder.step(encoder_config(config), encoder, CachedInputs(request))
     for index in listed.values:
         if is_behind(config, items_of(config, request)[index], end):
@@ -422,7 +423,7 @@ def executed_and_released_by_count(rules: Table, config: Config, state: State, p
     state = counted(rules, config, moved_behind(config, state, part, rejected), part, rejected)
     sampling = part.samples + part.drafts - rejected
     promises = promised(config, state, part.request) + sampling if is_asynchronous(config) else 0
-    state = with_listed_released(rules, config, state, part.request, state.computed.get(part.request, 0) - promises)
+    state = with_listed_released(rules, config, state, part.request, state.computed.get(part.request, 0), promises)
     if is_asynchronous(config) or config.drafts > 0:
         end = state.computed.get(part.request, 0) - tokens_in_flight(state, part.request)
         state = with_output_registered(config, state, part, end)
