@@ -234,9 +234,10 @@ def fail_step(rules: Table, config: Config, state: State, request: Request, bloc
 
 
 def hits_cut(config: Config, state: State, waiting: tuple[Request, ...], lost: tuple[int, ...]) -> State:
-    """Requests that wait for hit blocks go on from their first lost block when the load is done."""
+    """Requests that wait for hit blocks go on from their first lost block when they are looked at after the load."""
     for request in waiting:
-        cut = Transfer(LOADING, lost_hit(config, state, request, lost) * config.block_size)
+        end = lost_hit(config, state, request, lost) * config.block_size
+        cut = state.transfers.get(request, NO_TRANSFER)._replace(tokens=end)
         state = state._replace(transfers=state.transfers.set(request, cut))
     return state
 
@@ -259,8 +260,10 @@ def ended_by_loss(
 ) -> State:
     """With `failed_loads_end`: every request that has or has hit a failed block ends."""
     for request in waiting:
-        state = state._replace(transfers=state.transfers.set(request, Transfer(ABANDONED, 0)))
-        state = gone(state, request)
+        if phase_of(state, request) == LOADING:
+            state = gone(state._replace(transfers=state.transfers.set(request, Transfer(ABANDONED, 0))), request)
+        else:
+            state = gone(rules.abort(rules, config, state, request), request)
     for request in affected:
         state = gone(rules.abort(rules, config, state, request), request)
     return state
@@ -273,9 +276,12 @@ def drafted(config: Config, state: State, part: Scheduled) -> int:
 
 
 def lost_hit(config: Config, state: State, request: Request, lost: tuple[int, ...]) -> int:
-    """The first of these blocks that a request has hit whose KV is loaded; -1 if there is none."""
+    """The first of these blocks that a request has hit that waits for its KV; -1 if there is none.
+
+    It waits until it is looked at, although its load may be over.
+    """
     transfer, table = state.transfers.get(request, NO_TRANSFER), blocks_of(state.kv, request)
-    if transfer.phase != LOADING:
+    if transfer.phase not in (LOADING, LOADED):
         return -1
     for index in range(min(-(-transfer.tokens // config.block_size), len(table))):
         if any(table[index] == block for block in lost):

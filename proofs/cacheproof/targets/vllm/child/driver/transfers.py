@@ -40,6 +40,10 @@ class Transfers(ABC):
         """Whether the release has finished the request."""
 
     @abstractmethod
+    def _live(self) -> dict[int, Any]:
+        """Requests that the scheduler knows, ascending."""
+
+    @abstractmethod
     def _fatal(self, reply: Reply) -> Reply:
         """The same reply, of an engine that goes on or has failed."""
 
@@ -116,6 +120,7 @@ class Transfers(ABC):
             return ABSENT
         before = {part: self._requests[part.request].num_computed_tokens for part in self._steps[0].parts}
         reply = self._take(0, report(invalid=self._invalid(number, load, whole)))
+        self._gone.update(ended for ended, request in self._live().items() if request.is_finished())
         for part, computed in before.items():
             after = self._requests[part.request].num_computed_tokens
             if after <= computed - part.tokens:
