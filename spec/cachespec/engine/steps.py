@@ -19,6 +19,9 @@ from cachespec.scheduler.operations import (
     Schedule,
     Update,
 )
+from cachespec.scheduler.state import LOADED
+from cachespec.scheduler.transfer_properties import hit_tokens
+from cachespec.scheduler.view import in_phase
 from cachespec.scheduler.worker import UNWRITTEN, holds
 
 RESETS = (ResetReceiver, Clear, ResetPrefixCache, ResetEncoderCache)
@@ -133,6 +136,24 @@ def steps_are_their_plans(config: Config, before: View, op: Operation, outcome: 
     )
 
 
+def loads_are_those_of_admissions(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    """What a load has brought before the admission is not loaded again."""
+    if not isinstance(op, Schedule) or outcome.code is not Code.DONE:
+        return True
+    scheduled = after.scheduler.plans[-1].scheduled
+    loaded = in_phase(before.scheduler, (LOADED,))
+    admitted = (part for part in scheduled if part.request in before.scheduler.waiting and part.request not in loaded)
+    expected = tuple(
+        (part.request, hit_tokens(after.scheduler, part.request), part.start)
+        for part in admitted
+        if part.start > hit_tokens(after.scheduler, part.request)
+    )
+    return all(
+        tuple((load.request, load.start, load.end) for load in worker.inbox[-1].loads) == expected
+        for worker in after.workers
+    )
+
+
 def fills_in_part(config: Config, step: Told) -> bool:
     """A chunk of the step ends within a block."""
     return any(chunk.end % scheduler_config(config).block_size > 0 for chunk in step.chunks)
@@ -185,6 +206,14 @@ STEPS: tuple[Step[Config, View], ...] = (
             isinstance(op, Schedule)
             and o.code is Code.DONE
             and any(fills_in_part(c, worker.inbox[-1]) for worker in a.workers)
+        ),
+    ),
+    Step(
+        "KV-7/loads",
+        "a step loads, for each request that its plan admits, exactly the tokens between its prefix hit and its chunk",
+        loads_are_those_of_admissions,
+        lambda c, b, op, o, a: (
+            isinstance(op, Schedule) and any(step.loads for worker in a.workers for step in worker.inbox[-1:])
         ),
     ),
     Step(
