@@ -113,6 +113,7 @@ PLANTED = [
         (counts.wanted, "length_in_sight($config, $state, $request)", "1 + length_in_sight($config, $state, $request)"),
     ),
     bug("SCH-2/drafts", "line", (rounds.scheduled, "max(0, $end - $length)", "1 + max(0, $end - $length)")),
+    bug("SCH-2/once", "drafts-in-turn", (rounds.scheduled, "$state.proposed.remove($request)", "$state.proposed")),
     bug("SCH-2/next", "line", (rounds.scheduled, "start=$start", "start=$start + 1")),
     bug(
         "SCH-2/output",

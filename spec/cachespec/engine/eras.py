@@ -35,6 +35,7 @@ from cachespec.object_store.operations import Clear, End, Put, Read
 from cachespec.object_store.operations import Schedule as SendHandles
 from cachespec.object_store.state import Store
 from cachespec.object_store.view import View as StoreView
+from cachespec.scheduler import COMPONENT as SCHEDULER
 from cachespec.scheduler.era_placeholders import is_dead
 from cachespec.scheduler.era_rules import executed_only, released_at_once
 from cachespec.scheduler.eras import S2, S2B, S3, SchedulerVariant
@@ -109,8 +110,8 @@ RESETS_AT_ONCE = engine(
 )
 
 
-IN_STATES = {rule.name for rule in MIRROR.safety} | {rule.name for rule in MIRROR.progress}
-"""Properties of the mirror that an engine is held to: those of its steps are checked where it is on its own."""
+IN_STATES = {rule.name for part in (MIRROR, SCHEDULER) for rules in (part.safety, part.progress) for rule in rules}
+"""Properties of mirror and scheduler that an engine is held to; steps are checked where these parts are alone."""
 
 
 def engine_with(
@@ -148,7 +149,7 @@ def engine_with(
         exempt={
             **{rule: mirror.exempt[rule] for rule in sorted(mirror.exempt) if rule in IN_STATES},
             **store.exempt,
-            **scheduler.exempt,
+            **{rule: scheduler.exempt[rule] for rule in sorted(scheduler.exempt) if rule in IN_STATES},
         },
     ).lacking({**NO_PROTOCOL, **{kind: why for kind, why in newer.items() if kind not in there}})
 

@@ -137,6 +137,7 @@ NO_RESET: Mapping[type[Operation], str] = {
 }
 NO_GRAMMAR: Mapping[type[Operation], str] = {**NO_RESET, Compile: "not there yet"}
 OF_ENTRIES = {rule: PER_REQUEST.exempt[rule] for rule in ("ENC-2/freeable", "ENC-3", "ENC-4", "ENC-5")}
+EARLY_DRAFTS = {"SCH-2/once": "placeholders for drafts are proposed with the step that samples before them"}
 RELEASED_LATE = {"ENC-6/released": "the count by which items are released omits tokens sampled in flight"}
 
 QUEUED = "C-ENC-11, C-SCH-5: queues every request whose prompt is shorter than the model's length"
@@ -278,6 +279,7 @@ S2B = scheduler(
         "C-SCH-20: a request that reaches the model's length before `min_tokens` is never finished",
         **LOADS,
     },
+    EARLY_DRAFTS,
     wrapped=lambda transitions: era_placeholders.ended_by_assertion(
         era_readiness.with_skipped_first(era_arrivals.with_arrivals(transitions))
     ),
@@ -323,7 +325,7 @@ S3 = scheduler(
         Update: f"C-ENC-9: items are released by a count that includes steps in flight; {LATE_DRAFTS}",
         **LOADS,
     },
-    RELEASED_LATE,
+    RELEASED_LATE | EARLY_DRAFTS,
     wrapped=lambda transitions: era_loads.with_holders_first(era_arrivals.with_arrivals(transitions)),
     marks={**ARRIVED, **IDLE, "prefilling": Map[int, int]},
     view=era_loads.seen_with_loads(S3_RULES),

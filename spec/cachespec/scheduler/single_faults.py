@@ -223,7 +223,10 @@ PLACEHOLDERS_STAY = scheduler(
     "as #46899 reports: placeholders for drafts outlive the step for which they stand",
     RULES._replace(serve_running=serve_with_placeholders, after_round=with_placeholders),
     {Schedule: "C-SCH-7: a skipped request is scheduled with drafts that do not exist"},
-    {"SCH-2/offered": "placeholders are scheduled for drafts that do not exist yet"},
+    {
+        "SCH-2/offered": "placeholders are scheduled for drafts that do not exist yet",
+        "SCH-2/once": "placeholders for drafts are proposed with the step that samples before them",
+    },
     view=seen_with_placeholders,
     marks={"latest": Map[Request, int]},
 )

@@ -58,6 +58,11 @@ def drafts_are_those_proposed(config: Config, before: View, op: Operation, outco
     return all(part.drafts <= proposed.get(part.request, 0) for part in new_plan(before, op, after).scheduled)
 
 
+def drafts_are_used_up(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    proposed = dict(after.proposed)
+    return not any(part.request in proposed for part in new_plan(before, op, after).scheduled)
+
+
 def chunks_are_next(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
     """A running request goes on where it is; each has one part."""
     plan, computed = new_plan(before, op, after), dict(before.computed)
@@ -263,6 +268,14 @@ STEPS: tuple[Step[Config, View], ...] = (
         "drafts are verified in the step for which they were proposed",
         drafts_are_those_proposed,
         lambda c, b, op, o, a: any(part.drafts > 0 for part in new_plan(b, op, a).scheduled),
+    ),
+    Step(
+        "SCH-2/once",
+        "the proposed drafts of a request that is scheduled are verified in this step or not at all",
+        drafts_are_used_up,
+        lambda c, b, op, o, a: any(
+            part.drafts < dict(b.proposed).get(part.request, 0) for part in new_plan(b, op, a).scheduled
+        ),
     ),
     Step(
         "SCH-2/next",
