@@ -131,6 +131,15 @@ def send_the_last_again(config: Config, state: State, op: FanOut) -> Result:
     return with_link(after, op.sender, link._replace(sender=sender)), outcome
 
 
+def keep_back(config: Config, state: State, op: Submit) -> Result:
+    """MIR-4/at-once: P0 is updated, and the message waits though no other one does."""
+    link = state.links[op.sender]
+    if link.sender.joined == 0 or link.sender.log != ():
+        return submit(config, state, op)
+    sender = protocol.commit(lambda order, items: recency.walk(config, order, items), link.sender, op.items)
+    return with_link(state, op.sender, link._replace(sender=sender)), DONE
+
+
 def lose_what_is_processed(config: Config, state: State, op: Process) -> Result:
     """MIR-6/drafts: a request that is looked up is never heard of again."""
     return state, ABSENT
@@ -268,6 +277,7 @@ PLANTED = [
         bug({FanOut: send_the_last_again}),
         Config(1, (1, 1), fan_out=2, outstanding=3, channel=3),
     ),
+    Planted("MIR-4/at-once", bug({Submit: keep_back}), Config(1, (1, 1))),
     Planted("MIR-5", bug({Deliver: use_backwards}), Config(2, (1, 1), items=2)),
     Planted("MIR-6", bug({Deliver: use_another}), NAMED_ALIKE),
     Planted("MIR-6/kept", bug({Submit: send_without_the_last}), LARGE),

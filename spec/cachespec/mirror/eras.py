@@ -29,6 +29,7 @@ KEPT = {
     "MIR-6/kept": "P0 keeps no request; a message carries its own contents",
     "MIR-6/drafts": "the eras show no drafts",
     "MIR-4/each": "P0 is updated where a request is rendered",
+    "MIR-4/at-once": "P0 names the payloads when a request is rendered, and not when its message leaves",
 }
 REPEATED = {"MIR-10": "the eras do not account for repeated sends"}
 WALKED = dict.fromkeys(("MIR-5/recency", "MIR-9/fitting"), "each era has its own walk on each side")

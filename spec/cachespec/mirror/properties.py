@@ -70,6 +70,16 @@ def each_message_is_an_update(config: Config, before: View, op: Operation, outco
     return after.links[sender_of(op)].updates == before.links[sender_of(op)].updates + 1
 
 
+def leaves_at_once(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    """Behind a backlog a message waits, and the answer names no payload."""
+    if not isinstance(op, MirrorOperation) or not op.sends(config) or outcome.code is not Code.DONE:
+        return True
+    was, now = before.links[sender_of(op)], after.links[sender_of(op)]
+    if was.backlog > 0:
+        return len(now.messages) == len(was.messages) and outcome.values == ()
+    return len(now.messages) == len(was.messages) + 1 and now.messages[-1].payloads == outcome.values
+
+
 def updated_draft(before: View, op: Operation) -> bool:
     """Whether P0 was updated for the draft that this operation names."""
     updated = before.links[sender_of(op)].rendered
@@ -273,6 +283,17 @@ STEPS: tuple[Step[Config, View], ...] = (
         "each message of a request is an update of P0 of its own",
         each_message_is_an_update,
         lambda c, b, op, o, a: isinstance(op, FanOut) and o.code is Code.DONE and 1 in o.values,
+    ),
+    Step(
+        "MIR-4/at-once",
+        "a request's message leaves in the step that creates it, unless earlier messages of its frontend still wait",
+        leaves_at_once,
+        lambda c, b, op, o, a: (
+            isinstance(op, MirrorOperation)
+            and op.sends(c)
+            and o.code is Code.DONE
+            and b.links[sender_of(op)].backlog > 0
+        ),
     ),
     Step(
         "MIR-5",
