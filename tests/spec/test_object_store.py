@@ -230,6 +230,8 @@ BUGS = (
     Bug("SHM-8/released", "rejected", {Release: released_in_vain}),
     Bug("SHM-8/freed", "cleared", changes=(Change(writer.clear, "settled($config, $store)", "$store"),)),
     Bug("SHM-8/freed", "found-and-gone", changes=(Change(writer.free_unused, "oldest_may_go($store)", "False"),)),
+    Bug("SHM-7/refused", "rejected", changes=(Change(journeys.reject, "DONE", "REFUSED"),)),
+    Bug("SHM-3/forgotten", "resumed", changes=(Change(journeys.without_cells, "$cell.remove($slot)", "$cell"),)),
     Bug("SHM-8/died", "steps-of-two", changes=(Change(journeys.lost, "inbox=()", ""),)),
     Bug("SHM-8/died", "steps-of-two", changes=(Change(journeys.die, "(RUNNING, PREEMPTED)", "(PREEMPTED,)"),)),
     Bug("SHM-10", "steps-of-two", changes=(Change(readers.copy, "$worker.inbox[0]", "$worker.inbox[-1]"),)),

@@ -11,11 +11,13 @@ from cachespec.object_store.configuration import Config, Request
 from cachespec.object_store.operations import (
     Clear,
     Die,
+    End,
     Finish,
     FreeUnused,
     GetCached,
     Preempt,
     Put,
+    Reject,
     Release,
     Repeat,
     Restart,
@@ -81,6 +83,17 @@ def worker_is_gone(config: Config, before: View, op: Operation, outcome: Outcome
     return idle and not any(phase in (RUNNING, PREEMPTED) for phase in after.phases)
 
 
+def cells_forget_the_request(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    if not isinstance(op, Reject | End) or outcome.code is not Code.DONE:
+        return True
+    return not any(request == op.request for cell in after.cells for request, _ in cell)
+
+
+def refusals_change_nothing(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    """A refused put may have freed chunks (SHM-7). A touch answers whether the item is there, and goes on."""
+    return isinstance(op, Put | Touch) or outcome.code not in (Code.REFUSED, Code.ABSENT) or before == after
+
+
 def everything_begins_anew(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
     if type(op) is not Restart:
         return True
@@ -124,6 +137,18 @@ COMPLETENESS: tuple[Step[Config, View], ...] = (
         "a dead worker has an empty inbox, and no request is left at any worker",
         worker_is_gone,
         lambda c, b, o, r, a: type(o) is Die and b.inboxes[o.reader] != (),
+    ),
+    Step(
+        "SHM-7/refused",
+        "an operation that is refused or absent changes nothing, except for a put and a touch",
+        refusals_change_nothing,
+        lambda c, b, o, r, a: type(o) is not Put and r.code is Code.REFUSED,
+    ),
+    Step(
+        "SHM-3/forgotten",
+        "once P0 learns that a request ended, no acknowledgement of it counts for a later request of its name",
+        cells_forget_the_request,
+        lambda c, b, o, r, a: type(o) is End and any(b.cells),
     ),
     Step(
         "SHM-5/restarted",
