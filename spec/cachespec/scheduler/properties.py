@@ -16,7 +16,7 @@ from cachespec.scheduler.configuration import (
     kv_config,
 )
 from cachespec.scheduler.feasibility import is_feasible
-from cachespec.scheduler.readiness_properties import READY
+from cachespec.scheduler.readiness_properties import READY, may_end
 from cachespec.scheduler.session_properties import SESSIONS
 from cachespec.scheduler.state import Scheduled, View
 from cachespec.scheduler.transfer_properties import TRANSFERS
@@ -89,7 +89,7 @@ def only_feasible_are_queued(config: Config, view: View) -> bool:
 
 
 def output_is_bounded(config: Config, view: View) -> bool:
-    return all(config.prompts[r] + tokens < ended_length(config, r) for r, tokens in view.produced)
+    return not any(may_end(config, r, tokens) for r, tokens in view.produced)
 
 
 def no_more_run_than_may(config: Config, view: View) -> bool:

@@ -12,7 +12,6 @@ from cachespec.scheduler.configuration import (
     ended_length,
     final_length,
     is_turn,
-    least_output,
     priority_of,
 )
 from cachespec.scheduler.operations import Add, Compile, FailStep, Schedule, Update
@@ -101,9 +100,10 @@ def ends_are_the_outputs(config: Config, before: View, op: Operation, outcome: O
 
 
 def may_end(config: Config, request: int, output: int) -> bool:
-    """With so many output tokens."""
+    """With so many output tokens. What `stop_of` and `ended_length` decide is said once more."""
     stop = config.stops[request] if config.stops else 0
-    stopped = 0 < stop <= output and stop >= least_output(config, request)
+    least = config.min_tokens[request] if config.min_tokens else 0
+    stopped = 0 < stop <= output and least <= stop
     return stopped or config.prompts[request] + output >= final_length(config, request)
 
 
