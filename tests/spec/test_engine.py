@@ -82,6 +82,7 @@ BUGS: dict[str, tuple[str, Change]] = {
         Change(transitions.update, "completed($parts, $config, $state, $outcome.values)", "$state"),
     ),
     "KV-7/told": (ALONE, Change(plans.chunk_of, "$one.start + $one.tokens", "$one.start + 1")),
+    "X-1/answered": (ALONE, Change(transitions.execute, "$after.finding == 0", "$after.finding == 1")),
     "KV-7/loads": ("failed-step", Change(plans.loads, "$stored > $found", "$stored >= $found")),
     "X-3": (FROZEN, Change(transitions.received, "$state.received.set($request, 1)", "$state.received")),
     "X-4": (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from cachespec.engine.configuration import Config, scheduler_config
 from cachespec.engine.operations import Cancel, DeliverAbort, Execute, SubmitRequest
 from cachespec.engine.state import View, WorkerView
+from cachespec.engine.worker import SOUND
 from cachespec.engine.worker import Step as Told
 from cachespec.kernel import Code, Operation, Outcome, Step
 from cachespec.mirror.faults import ResetReceiver
@@ -111,6 +112,12 @@ def steps_are_in_turn(config: Config, before: View, op: Operation, outcome: Outc
     )
 
 
+def missing_data_is_reported(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    if not isinstance(op, Execute) or not before.workers[op.worker].inbox:
+        return True
+    return outcome.code is (Code.DONE if after.workers[op.worker].finding == SOUND else Code.FAILED)
+
+
 def nothing_is_written(config: Config, was: WorkerView, now: WorkerView) -> bool:
     """What a worker has of a block now, it had before."""
     memory = dict(was.memory)
@@ -197,6 +204,12 @@ STEPS: tuple[Step[Config, View], ...] = (
         "workers receive every plan and execute them one at a time, in order",
         steps_are_in_turn,
         lambda c, b, op, o, a: isinstance(op, Execute) and len(b.workers[op.worker].inbox) > 1,
+    ),
+    Step(
+        "X-1/answered",
+        "a worker answers a step with success if and only if it has never missed data",
+        missing_data_is_reported,
+        lambda c, b, op, o, a: isinstance(op, Execute) and o.code is Code.DONE,
     ),
     Step(
         "KV-7/told",
