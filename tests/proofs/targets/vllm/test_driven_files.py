@@ -62,7 +62,10 @@ def test_the_file_of_a_module_and_of_a_package(tmp_path: Path) -> None:
     [
         ("vllm/v1/core/sched/scheduler.py", {"scheduler", "engine"}),
         ("vllm/utils/cache.py", {"lru", "mirror", "configuration", "engine"}),
-        ("vllm/distributed/device_communicators/shm_object_storage.py", {"ring", "object_store", "configuration"}),
+        (
+            "vllm/distributed/device_communicators/shm_object_storage.py",
+            {"ring", "object_store", "configuration", "engine"},
+        ),
         ("vllm/v1/core/encoder_cache_manager.py", {"encoder_cache", "encoder_budget", "scheduler", "engine"}),
     ],
 )
