@@ -89,8 +89,7 @@ def next_turn(rules: Table, config: Config, state: State, request: Request) -> S
 
 def next_turn_in_order(rules: Table, config: Config, state: State, request: Request) -> State:
     """S2b: with priorities, a turn whose session goes on waits by its rank, as all others do."""
-    after = next_turn(rules, config, state, request)
-    return after if config.policy == FIRST_COME else in_order(config, after)
+    return by_policy(config, next_turn(rules, config, state, request))
 
 
 def queued_again(config: Config, state: State, request: Request) -> State:
@@ -102,4 +101,11 @@ def queued_among_skipped(config: Config, state: State, request: Request) -> Stat
     """S2b: an arrival with a grammar to compile, or a turn whose session waits for it, begins in the first queue."""
     kept = state.transfers.get(request, NO_TRANSFER).phase == KEPT
     skipped = among_skipped_with_grammar(config, state, request)
-    return resumed(among_skipped(config, skipped, request), request) if kept else skipped
+    if not kept:
+        return skipped
+    return by_policy(config, resumed(among_skipped(config, skipped, request), request))
+
+
+def by_policy(config: Config, state: State) -> State:
+    """S2b: with priorities, all that wait are in one order."""
+    return state if config.policy == FIRST_COME else in_order(config, state)
