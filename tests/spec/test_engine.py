@@ -83,6 +83,10 @@ BUGS: dict[str, tuple[str, Change]] = {
     ),
     "KV-7/told": (ALONE, Change(plans.chunk_of, "$one.start + $one.tokens", "$one.start + 1")),
     "X-1/answered": (ALONE, Change(transitions.execute, "$after.finding == 0", "$after.finding == 1")),
+    "SCH-14/heard": (
+        "failed-step",
+        Change(transitions.fail_step, "not is_executed($state)", "is_executed($state)"),
+    ),
     "KV-7/loads": ("failed-step", Change(plans.loads, "$stored > $found", "$stored >= $found")),
     "X-3": (FROZEN, Change(transitions.received, "$state.received.set($request, 1)", "$state.received")),
     "X-4": (

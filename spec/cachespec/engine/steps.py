@@ -14,13 +14,14 @@ from cachespec.scheduler.operations import (
     FailLoad,
     FailStep,
     FinishLoad,
+    FinishSend,
     ResetEncoderCache,
     ResetPrefixCache,
     ResetRunning,
     Schedule,
     Update,
 )
-from cachespec.scheduler.state import LOADED
+from cachespec.scheduler.state import ABANDONED, LOADED, LOADING, LOADS_IN_STEP, SENDING
 from cachespec.scheduler.transfer_properties import hit_tokens
 from cachespec.scheduler.view import in_phase
 from cachespec.scheduler.worker import UNWRITTEN, holds
@@ -161,6 +162,23 @@ def loads_are_those_of_admissions(config: Config, before: View, op: Operation, o
     )
 
 
+def transfers_are_heard_of(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    """A step whose load fails is the oldest one, and still counts."""
+    if outcome.code is Code.DONE:
+        return True
+    inside = before.scheduler
+    if isinstance(op, FinishLoad):
+        return op.request not in in_phase(inside, (LOADING, ABANDONED))
+    if isinstance(op, FailLoad):
+        return op.request not in in_phase(inside, (LOADING,))
+    if isinstance(op, FinishSend):
+        return op.request not in in_phase(inside, (SENDING,))
+    return not isinstance(op, FailStep) or not (
+        op.request in in_phase(inside, (LOADS_IN_STEP,))
+        and any(part.request == op.request and not part.void for plan in inside.plans[:1] for part in plan.scheduled)
+    )
+
+
 def fills_in_part(config: Config, step: Told) -> bool:
     """A chunk of the step ends within a block."""
     return any(chunk.end % scheduler_config(config).block_size > 0 for chunk in step.chunks)
@@ -228,6 +246,12 @@ STEPS: tuple[Step[Config, View], ...] = (
         lambda c, b, op, o, a: (
             isinstance(op, Schedule) and any(step.loads for worker in a.workers for step in worker.inbox[-1:])
         ),
+    ),
+    Step(
+        "SCH-14/heard",
+        "the scheduler hears of every transfer that ends or fails",
+        transfers_are_heard_of,
+        lambda c, b, op, o, a: isinstance(op, FailStep) and o.code is Code.DONE,
     ),
     Step(
         "X-1/output",
