@@ -43,7 +43,7 @@ from cachespec.object_store import readers
 from cachespec.object_store.operations import Clear
 from cachespec.scheduler import parts, requests
 from cachespec.scheduler import worker as memory
-from cachespec.scheduler.operations import FinishLoad, Schedule
+from cachespec.scheduler.operations import FinishLoad, Schedule, Update
 
 
 def config_of(scope: str) -> Config:
@@ -358,3 +358,39 @@ def test_a_request_whose_walk_fails_at_its_frontend_is_over() -> None:
         assert seen.failed == failed
         assert outcome.code is (Code.FAILED if failed else Code.DONE)
         assert (DeliverRequest(1) in possible) == (failed == ())
+
+
+def test_a_load_into_a_block_that_had_the_same_tokens_reaches_the_workers() -> None:
+    """Request 1 leaves the first tokens of request 2 in block 3, which count for nothing until request 2 loads them."""
+    config = with_settings(
+        "alone",
+        block_size=2,
+        kv_blocks=8,
+        token_budget=5,
+        encoder_compute=1,
+        encoder_capacity=1,
+        max_running=2,
+        max_model_len=10,
+        prompts=(6, 5, 4, 6, 5, 3),
+        outputs=(2, 3, 2, 2, 3, 4),
+        sizes=(4, 7),
+        mirror_capacity=1,
+        items=(((0, 5, 1),), ((1, 4, 1),), (), ((0, 5, 1),), (), ((1, 2, 1),)),
+        groups=(0, 0, 0, 1, 1, 1),
+        shared=(4, 4, 2, 4, 5, 2),
+        external=(4, 5, 4, 6, 3, 2),
+        aborts=1,
+        loads_later=(0, 1, 1, 1, 0, 0),
+        sends=(0, 1, 0, 1, 0, 1),
+        shared_memory=1,
+        store_capacity=18,
+    )
+    arrivals = (SubmitRequest(1), SubmitRequest(4), Cancel(1), SubmitRequest(5), DeliverRequest(5), DeliverRequest(1))
+    beginning = (SubmitRequest(2), Schedule(), DeliverRequest(4), Execute(0), DeliverRequest(2), FinishLoad(1))
+    leaving = (Cancel(5), DeliverAbort(5), DeliverAbort(1), Update(0), Schedule(), Execute(0))
+    loaded = (FinishLoad(2), Update(0), Schedule(), Execute(0))
+    engine = COMPONENT.variants["S3"]
+    after, outcome = engine.start(config), DONE
+    for operation in (*arrivals, *beginning, *leaving, *loaded):
+        after, outcome = engine.call(config, after, operation)
+    assert (outcome.code, after.scheduler.kv.tables.get((2, 0), -1)) == (Code.DONE, 3)

@@ -29,6 +29,7 @@ from cachespec.engine.plans import step_of
 from cachespec.engine.state import AT_P0, AT_P1, State, is_executed, is_on_its_way, issued, with_worker
 from cachespec.engine.worker import Step, Worker, executed, kept_blocks, kept_crossed
 from cachespec.kernel import ABSENT, DONE, FAILED, PRESENT, REFUSED, Code, Outcome, Transitions
+from cachespec.kv_blocks.state import NO_TABLE
 from cachespec.mirror.faults import ResetReceiver
 from cachespec.mirror.operations import Deliver, Expire, Join, Receive, Retry, Submit, Transmit
 from cachespec.object_store.operations import Clear, End
@@ -49,8 +50,8 @@ from cachespec.scheduler.operations import (
     Schedule,
     Update,
 )
-from cachespec.scheduler.state import Scheduled
-from cachespec.scheduler.worker import UNWRITTEN, truncated
+from cachespec.scheduler.state import LOADING, NO_TRANSFER, Scheduled
+from cachespec.scheduler.worker import UNWRITTEN, blocks_of, truncated
 from cachespec.scheduler.worker import Worker as Memory
 
 Result = tuple[State, Outcome]
@@ -252,7 +253,18 @@ def update(parts: Parts, config: Config, state: State, op: Update) -> Result:
 def transferred(parts: Parts, config: Config, state: State, op: FinishLoad | FailLoad | FinishSend) -> Result:
     """SCH-14, SCH-15: a load or a sending is over, whatever steps are in flight."""
     after, outcome = parts.scheduler.step(scheduler_config(config), state.scheduler, op)
-    return followed_by_workers(parts, config, state, after), outcome
+    loaded = loading_blocks(config, state.scheduler, op.request)
+    return followed_by_workers(parts, config, state, after, loaded), outcome
+
+
+def loading_blocks(config: Config, state: scheduler.State, request: Request) -> tuple[int, ...]:
+    """The blocks to which the load of a waiting request writes: those behind what it has hit."""
+    transfer = state.transfers.get(request, NO_TRANSFER)
+    if transfer.phase != LOADING:
+        return ()
+    size = scheduler_config(config).block_size
+    first = state.kv.holdings.get(request, NO_TABLE).computed // size
+    return blocks_of(state.kv, request)[first : -(-transfer.tokens // size)]
 
 
 def fail_step(parts: Parts, config: Config, state: State, op: FailStep) -> Result:
@@ -260,13 +272,15 @@ def fail_step(parts: Parts, config: Config, state: State, op: FailStep) -> Resul
     if state.scheduler.plans == () or not is_executed(state):
         return state, ABSENT
     after, outcome = parts.scheduler.step(scheduler_config(config), state.scheduler, op)
-    return followed_by_workers(parts, config, state, after), outcome
+    return followed_by_workers(parts, config, state, after, ()), outcome
 
 
-def followed_by_workers(parts: Parts, config: Config, state: State, after: scheduler.State) -> State:
+def followed_by_workers(
+    parts: Parts, config: Config, state: State, after: scheduler.State, loaded: tuple[int, ...]
+) -> State:
     """What a load has brought, and what is lost with it, reaches every worker by no step. A request may end of it."""
     before = state.scheduler
-    changed = tuple(with_changes(config, worker, before.worker, after.worker) for worker in state.workers)
+    changed = tuple(with_changes(config, worker, before.worker, after.worker, loaded) for worker in state.workers)
     state = forgotten(config, state._replace(scheduler=after, workers=changed))
     for request in requests(config):
         if config.shared_memory and after.gone.has(request) and not before.gone.has(request):
@@ -274,12 +288,15 @@ def followed_by_workers(parts: Parts, config: Config, state: State, after: sched
     return state
 
 
-def with_changes(config: Config, worker: Worker, before: Memory, after: Memory) -> Worker:
-    """One worker, whose blocks change as those of the scheduler's own worker do."""
+def with_changes(config: Config, worker: Worker, before: Memory, after: Memory, loaded: tuple[int, ...]) -> Worker:
+    """One worker, whose blocks change as those of the scheduler's own worker do.
+
+    Of `loaded` blocks all count: a load may write what the scheduler's own worker still had from an earlier request.
+    """
     memory = worker.memory.memory
     for block in range(scheduler_config(config).kv_blocks):
         there = after.memory.get(block, UNWRITTEN)
-        if there != before.memory.get(block, UNWRITTEN):
+        if there != before.memory.get(block, UNWRITTEN) or any(block == other for other in loaded):
             memory = memory.remove(block) if there == UNWRITTEN else memory.set(block, there)
     return worker._replace(memory=worker.memory._replace(memory=memory))
 
