@@ -8,7 +8,7 @@ variant exhausts each configuration too.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from cacheproof.foundation.errors import InputError
+from cacheproof.foundation.workers import cores, shared_out
 from cacheproof.lockstep import decisions, situations
 from cacheproof.lockstep.situations import Operations, Situation, explored, needed
 from cacheproof.lockstep.violations_nearest import Seen
@@ -37,6 +38,10 @@ SCOPES = Path(__file__).parent / "explored.toml"
 KIND = "explored"
 PAIRS = 2
 """All combinations of at most this many settings are explored, unless the caller asks for more."""
+
+SHARED_FROM = 100
+"""So many configurations are shared out to one process for each core. A process takes seconds to start."""
+COUNTS = ("configurations", "whole", "exhausted", "states", "calls")
 
 Settings = Mapping[str, Any]
 
@@ -145,7 +150,8 @@ def exploration(
         return _read(component, kept)
     if compiled and progress is not None:
         progress(f"{component.name} {variant.tag}: compiling")
-    made = explore(component, variant, every, states, progress, compiled)
+    workers = cores() if len(every) >= SHARED_FROM else 1
+    made = shared(component, variant, every, states, progress, compiled, workers)
     save(KIND, name, {"component": era.component, "variant": era.variant, "key": key, **_record(made, every)})
     return made
 
@@ -178,6 +184,56 @@ def explore(
             about = f"{component.name} {variant.tag}: exploring, configuration {count:,}"
             progress(f"{about}, {visited:,} states, {len(broken):,} violations")
     return Exploration(tuple(ways), tuple(needed(broken)), count, whole, through, visited, calls)
+
+
+class _Part(NamedTuple):
+    """What a worker process explores: names and plain data."""
+
+    component: str
+    variant: str
+    configurations: tuple[Record, ...]
+    states: int
+    compiled: int
+
+
+def shared(
+    component: AnyComponent,
+    variant: AnyVariant,
+    every: Sequence[Any],
+    states: int,
+    progress: Callable[[str], None] | None,
+    compiled: int,
+    workers: int,
+) -> Exploration:
+    """The same in `workers` processes. Each takes all scopes with one choice of settings, so nothing else is new.
+
+    Raises InconclusiveError if one of them dies.
+    """
+    if workers == 1:
+        return explore(component, variant, every, states, progress, compiled)
+    parts: dict[frozenset[str], list[Record]] = {}
+    for config in every:
+        parts.setdefault(_settings(config), []).append(config_to_message(config))
+    tasks = [_Part(component.name, variant.tag, tuple(part), states, compiled) for part in parts.values()]
+    made: list[Exploration] = []
+    for record in shared_out(_explored, tasks, workers):
+        made.append(_read(component, record))
+        if progress is not None:
+            done, visited = (sum(getattr(one, name) for one in made) for name in ("configurations", "states"))
+            progress(f"{component.name} {variant.tag}: exploring, configuration {done:,}, {visited:,} states")
+    places = {config: place for place, config in enumerate(every)}
+    ways = sorted((way for one in made for way in one.ways), key=lambda way: places[way[0]])
+    broken = sorted((seen for one in made for seen in one.broken), key=lambda seen: places[seen[0]])
+    counts = [sum(getattr(one, name) for one in made) for name in COUNTS]
+    return Exploration(tuple(ways), tuple(needed(broken)), *counts)
+
+
+def _explored(part: _Part) -> Record:
+    """In a worker process."""
+    component = component_named(part.component)
+    variant = variant_named(component, part.variant)
+    every = [config_from_message(component, one) for one in part.configurations]
+    return _record(explore(component, variant, every, part.states, None, part.compiled), every)
 
 
 def settings_of(config: Any) -> frozenset[str]:

@@ -56,6 +56,20 @@ def test_every_combination_of_settings_that_a_release_has() -> None:
     assert {(one.drafts, one.policy) for one in exploring.configurations(plain)} == {(0, 0)}
 
 
+def test_two_processes_explore_what_one_does() -> None:
+    every = [config for config in exploring.configurations(S3, 1) if not config.items]
+    variant = SCHEDULER.variants["S3"]
+    alone = exploring.explore(SCHEDULER, variant, every, STATES)
+    told: list[str] = []
+    shared = exploring.shared(SCHEDULER, variant, every, STATES, told.append, 0, 2)
+    assert shared.ways == tuple(one for one in alone.ways if one[1])
+    assert [(config, one.rule.name, one.calls) for config, one in shared.broken] == [
+        (config, one.rule.name, one.calls) for config, one in alone.broken
+    ]
+    assert all(getattr(shared, name) == getattr(alone, name) for name in exploring.COUNTS)
+    assert shared.configurations == len(every) > len(told) > 1
+
+
 def test_a_second_run_explores_nothing(few: list[object], monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[str] = []
     first = exploring.exploration(S3, told.append, STATES)
