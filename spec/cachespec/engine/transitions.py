@@ -35,7 +35,7 @@ from cachespec.mirror.operations import Deliver, Expire, Join, Receive, Retry, S
 from cachespec.object_store.operations import Clear, End
 from cachespec.object_store.state import WAITING
 from cachespec.scheduler.configuration import first_turn
-from cachespec.scheduler.counts import is_of_this_run, rejected_drafts
+from cachespec.scheduler.counts import rejected_drafts, tokens_in_flight
 from cachespec.scheduler.operations import (
     Abort,
     Add,
@@ -317,9 +317,10 @@ def with_rejected_drafts(config: Config, state: State, accepted: int) -> State:
 
     A request that was preempted since has other blocks now.
     """
-    behind = state.scheduler._replace(plans=state.scheduler.plans[1:])
     for part in state.scheduler.plans[0].scheduled:
-        rejected = rejected_drafts(part, accepted) if is_of_this_run(behind, part) else 0
+        goes_on = part.start + tokens_in_flight(state.scheduler, part.request)
+        is_of_this_run = state.scheduler.computed.get(part.request, 0) == goes_on
+        rejected = rejected_drafts(part, accepted) if is_of_this_run else 0
         state = state._replace(
             workers=tuple(without(config, state, worker, part, rejected) for worker in state.workers)
         )
