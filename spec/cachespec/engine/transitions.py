@@ -35,7 +35,7 @@ from cachespec.mirror.operations import Deliver, Expire, Join, Receive, Retry, S
 from cachespec.object_store.operations import Clear, End
 from cachespec.object_store.state import WAITING
 from cachespec.scheduler.configuration import first_turn
-from cachespec.scheduler.counts import rejected_drafts, tokens_in_flight
+from cachespec.scheduler.counts import goes_on_behind, rejected_drafts
 from cachespec.scheduler.operations import (
     Abort,
     Add,
@@ -318,8 +318,7 @@ def with_rejected_drafts(config: Config, state: State, accepted: int) -> State:
     A request that was preempted since has other blocks now.
     """
     for part in state.scheduler.plans[0].scheduled:
-        goes_on = part.start + tokens_in_flight(state.scheduler, part.request)
-        is_of_this_run = state.scheduler.computed.get(part.request, 0) == goes_on
+        is_of_this_run = goes_on_behind(state.scheduler, part.request, part.start)
         rejected = rejected_drafts(part, accepted) if is_of_this_run else 0
         state = state._replace(
             workers=tuple(without(config, state, worker, part, rejected) for worker in state.workers)

@@ -20,8 +20,12 @@ def is_of_this_run(state: State, part: Scheduled) -> bool:
 
     `state.plans` are those behind the plan of the part. Some eras deliver output of an earlier run.
     """
-    planned = part.start + part.tokens + tokens_in_flight(state, part.request)
-    return state.computed.get(part.request, 0) == planned
+    return goes_on_behind(state, part.request, part.start + part.tokens)
+
+
+def goes_on_behind(state: State, request: Request, position: int) -> bool:
+    """Whether the steps in flight of the request compute all of its computed tokens behind this position."""
+    return state.computed.get(request, 0) == position + tokens_in_flight(state, request)
 
 
 def promised(config: Config, state: State, request: Request) -> int:
