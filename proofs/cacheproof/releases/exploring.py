@@ -40,7 +40,7 @@ PAIRS = 2
 """All combinations of at most this many settings are explored, unless the caller asks for more."""
 
 SHARED_FROM = 100
-"""So many configurations are shared out to one process for each core. A process takes seconds to start."""
+"""From this number of configurations on, each core explores a part of them. A process takes seconds to start."""
 COUNTS = ("configurations", "whole", "exhausted", "states", "calls")
 
 Settings = Mapping[str, Any]

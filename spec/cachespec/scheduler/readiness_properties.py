@@ -100,7 +100,7 @@ def ends_are_the_outputs(config: Config, before: View, op: Operation, outcome: O
 
 
 def may_end(config: Config, request: int, output: int) -> bool:
-    """With so many output tokens. What `stop_of` and `ended_length` decide is said once more."""
+    """Whether `output` tokens are enough. The rule is written out here, so it does not follow an error of `stop_of`."""
     stop = config.stops[request] if config.stops else 0
     least = config.min_tokens[request] if config.min_tokens else 0
     stopped = 0 < stop <= output and least <= stop

@@ -113,7 +113,7 @@ THREE = Config(1, 7, 4, 1, 1, 3, 6, (1, 2, 1), (4, 3, 3), (), priorities=(2, 1, 
 
 @pytest.mark.parametrize(("blocks", "gives_way"), [(6, False), (7, True), (9, False)])
 def test_that_one_gives_way_to_a_later_one_before_others_is_another_situation(blocks: int, gives_way: bool) -> None:
-    """#49206: whoever removes an earlier request from the list skips the next. With 6 blocks it gives way by itself."""
+    """#49206: the scheduler removed an earlier request and skipped the next. With 6 blocks the victim is the asker."""
     variant, config = SCHEDULER.variants["S3"], THREE._replace(kv_blocks=blocks)
     calls = (Add(0), Schedule(), Add(1), Add(2), Update(0), Schedule(), Update(0))
     state = variant.start(config)

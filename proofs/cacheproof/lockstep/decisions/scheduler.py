@@ -41,8 +41,8 @@ def round_of(config: Config, before: View, after: View, request: int, part: Sche
 def gives_way_to_later(config: Config, before: View, after: View, scheduled: Collection[int]) -> bool:
     """Whether a request that stood earlier gives way to one for which there was no room, and others behind still run.
 
-    Whoever walks over the list from which it removes a request may leave out the next one. A request for whose own
-    blocks there was no room gives way by itself, which is another case.
+    A scheduler that removes a request from the list that it walks over may leave out the next one. If there is no room
+    for the request's own blocks, it gives way by itself. That is another case.
     """
     tables, computed = dict(before.kv.tables), dict(before.computed)
     taken = dict(after.kv.tables)
