@@ -259,12 +259,7 @@ def ended_by_loss(
     rules: Table, config: Config, state: State, waiting: tuple[Request, ...], affected: tuple[Request, ...]
 ) -> State:
     """With `failed_loads_end`: every request that has or has hit a failed block ends."""
-    for request in waiting:
-        if phase_of(state, request) == LOADING:
-            state = gone(state._replace(transfers=state.transfers.set(request, Transfer(ABANDONED, 0))), request)
-        else:
-            state = gone(rules.abort(rules, config, state, request), request)
-    for request in affected:
+    for request in (*waiting, *affected):
         state = gone(rules.abort(rules, config, state, request), request)
     return state
 
