@@ -88,6 +88,7 @@ BUGS: dict[str, tuple[str, Change]] = {
         Change(transitions.fail_step, "not is_executed($state)", "is_executed($state)"),
     ),
     "KV-7/loads": ("failed-step", Change(plans.loads, "$stored > $found", "$stored >= $found")),
+    "KV-7/forgotten": (ALONE, Change(worker.kept_blocks, "$memory.remove($block)", "$memory")),
     "X-3": (FROZEN, Change(transitions.received, "$state.received.set($request, 1)", "$state.received")),
     "X-4": (
         RESET,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -42,7 +43,10 @@ def command(
     ] = None,
     *,
     only: Annotated[
-        list[str] | None, typer.Option(help="Run only the mutant with this name. May be repeated.", show_default="all")
+        list[str] | None,
+        typer.Option(
+            help="Run only mutants with this name; * stands for any text. May be repeated.", show_default="all"
+        ),
     ] = None,
     sample: Annotated[
         int | None, typer.Option(min=1, help="Number of mutants to draw for each component.", show_default="all")
@@ -103,13 +107,12 @@ def _too_few(results: Sequence[MutantResult]) -> list[Case]:
 
 
 def selected(every: Sequence[Mutant], only: list[str] | None, sample: int | None, seed: int) -> list[Mutant]:
-    """Those that were named, or a sample of each component; in the order in which they are made."""
+    """Those that were named, or a sample of them for each component; in the order in which they are made."""
+    for pattern in only or ():
+        if not any(fnmatchcase(mutant.name, pattern) for mutant in every):
+            raise InputError(f"there is no mutant '{pattern}': see cacheproof mutants --list")
     if only:
-        by_name = {mutant.name: mutant for mutant in every}
-        strange = [name for name in only if name not in by_name]
-        if strange:
-            raise InputError(f"there is no mutant '{strange[0]}': see cacheproof mutants --list")
-        return [by_name[name] for name in dict.fromkeys(only)]
+        every = [mutant for mutant in every if any(fnmatchcase(mutant.name, pattern) for pattern in only)]
     if sample is None:
         return list(every)
     drawn: set[str] = set()

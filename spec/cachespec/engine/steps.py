@@ -24,7 +24,7 @@ from cachespec.scheduler.operations import (
 from cachespec.scheduler.state import ABANDONED, LOADED, LOADING, LOADS_IN_STEP, SENDING
 from cachespec.scheduler.transfer_properties import hit_tokens
 from cachespec.scheduler.view import in_phase
-from cachespec.scheduler.worker import UNWRITTEN, holds
+from cachespec.scheduler.worker import UNWRITTEN, Chunk, holds
 
 RESETS = (ResetReceiver, Clear, ResetPrefixCache, ResetEncoderCache)
 
@@ -179,6 +179,37 @@ def transfers_are_heard_of(config: Config, before: View, op: Operation, outcome:
     )
 
 
+def unused_slots_are_forgotten(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    """What a freed block still holds is not taken for KV of the request that gets the block next.
+
+    A reset of the prefix cache reaches no worker (X-4).
+    """
+    return isinstance(op, ResetPrefixCache) or all(
+        unused_blocks(after, now) <= unused_blocks(before, was) and unused_crossed(after, now) == set()
+        for was, now in zip(before.workers, after.workers, strict=True)
+    )
+
+
+def unused_blocks(view: View, worker: WorkerView) -> set[int]:
+    """Blocks with KV that are free, that nothing can find, and that no issued step names."""
+    kv = view.scheduler.kv
+    used = {block for block, _ in (*kv.registered, *kv.references)}
+    issued = {block for chunk in issued_chunks(worker) for block in chunk.blocks}
+    return {block for block, _ in worker.memory} - used - issued
+
+
+def unused_crossed(view: View, worker: WorkerView) -> set[int]:
+    """Requests with cross-attention KV that do not run, and that no issued step names."""
+    running = {request for request, _ in view.scheduler.computed}
+    issued = {chunk.request for chunk in issued_chunks(worker)}
+    return {request for request, _ in worker.settled_crossed} - running - issued
+
+
+def issued_chunks(worker: WorkerView) -> tuple[Chunk, ...]:
+    """What the worker has still to load and to compute."""
+    return tuple(chunk for step in worker.inbox for chunk in (*step.loads, *step.chunks))
+
+
 def fills_in_part(config: Config, step: Told) -> bool:
     """A chunk of the step ends within a block."""
     return any(chunk.end % scheduler_config(config).block_size > 0 for chunk in step.chunks)
@@ -245,6 +276,15 @@ STEPS: tuple[Step[Config, View], ...] = (
         loads_are_those_of_admissions,
         lambda c, b, op, o, a: (
             isinstance(op, Schedule) and any(step.loads for worker in a.workers for step in worker.inbox[-1:])
+        ),
+    ),
+    Step(
+        "KV-7/forgotten",
+        "except for a prefix cache reset, no operation leaves KV in a block that it frees and that nothing can find",
+        unused_slots_are_forgotten,
+        lambda c, b, op, o, a: (
+            isinstance(op, Update)
+            and any(len(now.memory) < len(was.memory) for was, now in zip(b.workers, a.workers, strict=True))
         ),
     ),
     Step(

@@ -250,6 +250,15 @@ def test_two_workers_find_the_same(
     assert len(alone["results"]) == 4
 
 
+def test_a_sample_of_the_mutants_of_one_function(
+    lamp: Any, listed: Callable[[str], list[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, data = run([*listed(""), "--only", "lamp/*press/*", "--sample", "3"], capsys)
+    names = [result["name"] for result in data["results"]]
+    assert len(names) == 3
+    assert all("press/" in name for name in names)
+
+
 def test_a_mutant_that_there_is_not(
     lamp: Any, listed: Callable[[str], list[str]], capsys: pytest.CaptureFixture[str]
 ) -> None:
