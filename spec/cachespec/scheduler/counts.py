@@ -68,13 +68,13 @@ def length_in_sight(config: Config, state: State, request: Request) -> int:
     return known_length(config, state, request) + promised(config, state, request)
 
 
-def drafts_from(config: Config, state: State, request: Request) -> int:
-    """Where the request's drafts begin: behind the tokens in sight. Proposed ones are behind the tokens that it has.
+def drafts_from(config: Config, state: State, request: Request, length: int) -> int:
+    """Where the request's drafts begin: behind the `length` tokens in sight. Proposed ones follow those that it has.
 
     Placeholders of steps that are ahead of their output are behind all that is in sight.
     """
     if is_asynchronous(config) or not state.proposed.has(request):
-        return length_in_sight(config, state, request)
+        return length
     return known_length(config, state, request)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TypeVar
 
 from cachespec.kernel import Code, Map, Operation, Outcome, Transition, Transitions
-from cachespec.scheduler.configuration import FIRST_COME, Config, Request, priority_of
+from cachespec.scheduler.configuration import FIRST_COME, Config, Request, is_turn, priority_of
 from cachespec.scheduler.era_states import marks, with_marks
 from cachespec.scheduler.operations import Add, ResetRunning
 from cachespec.scheduler.round_state import Round
@@ -62,7 +62,8 @@ def keeping_ranks(transition: Transition[Config, State, Op]) -> Transition[Confi
         if isinstance(op, Add) and outcome.code is Code.DONE:
             ranks = ranks.set(op.request, 1 + max((rank for _, rank in ranks.items()), default=0))
         after = with_marks(after, ARRIVED, left(ranks, after))
-        return (in_order(config, after) if isinstance(op, ResetRunning) else after), outcome
+        moved = isinstance(op, ResetRunning) or (isinstance(op, Add) and is_turn(config, op.request))
+        return (in_order(config, after) if moved else after), outcome
 
     return called
 

@@ -19,15 +19,17 @@ from cachespec.scheduler.configuration import (
     Config,
     Request,
     final_length,
+    is_asynchronous,
     is_turn,
     kv_config,
     loads_later,
 )
 from cachespec.scheduler.counts import known_length
 from cachespec.scheduler.era_arrivals import rank_of
-from cachespec.scheduler.era_drafts import with_drafts_kept
+from cachespec.scheduler.era_drafts import begun_earlier, with_drafts_kept
 from cachespec.scheduler.era_readiness import skipped
 from cachespec.scheduler.era_states import marks
+from cachespec.scheduler.era_unanswered import without_answer
 from cachespec.scheduler.parts import cached_prefix, slots, without_blocks, written
 from cachespec.scheduler.requests import executed_all, gone, named, with_drafts
 from cachespec.scheduler.round_state import Prefix, Round
@@ -164,12 +166,21 @@ def brought(rules: Table, config: Config, state: State, request: Request, tokens
 
 
 def fail_load(rules: Table, config: Config, state: State, request: Request, blocks: int) -> Result:
-    """The request counts as computed up to the first failed block, or is ended."""
+    """The request counts as computed up to the first failed block, or is ended.
+
+    A request that loads again may have shared its blocks meanwhile: those that run with them are set back, or ended.
+    """
     transfer = state.transfers.get(request, NO_TRANSFER)
     if transfer.phase != LOADING:
         return state, ABSENT
+    lost = blocks_of(state.kv, request)[blocks : -(-transfer.tokens // config.block_size)]
+    state, affected, evicted = set_back(config, state, lost, ())
     if config.failed_loads_end:
-        return gone(ended_transfer(rules, config, state, request), request), DONE
+        state = without_found(rules, config, state, evicted)
+        state = gone(ended_transfer(rules, config, state, request), request)
+        return ended_by_loss(rules, config, state, (), affected), DONE
+    for other in affected:
+        state = state._replace(kv=written(rules, config, state.kv, other, state.computed.get(other, 0)))
     return brought(rules, config, state, request, min(transfer.tokens, blocks * config.block_size)), DONE
 
 
@@ -219,18 +230,24 @@ def fail_step(rules: Table, config: Config, state: State, request: Request, bloc
     lost = blocks_of(state.kv, request)[blocks : -(-transfer.tokens // config.block_size)]
     begun, plan = state, state.plans[0]
     waiting = tuple(other for other in state.waiting if lost_hit(config, state, other, lost) >= 0)
-    state, affected, evicted = set_back(config, hits_cut(config, state, waiting, lost), lost)
+    state, affected, evicted = set_back(config, hits_cut(config, state, waiting, lost), lost, plan.scheduled)
     state = outputs_dropped(rules, config, state, affected)
     if config.failed_loads_end:
-        for block in evicted:
-            state = state._replace(kv=rules.kv.step(kv_config(config), state.kv, EvictBlock(block))[0])
+        state = without_found(rules, config, state, evicted)
     state = executed_all(rules, config, state, 0)
-    for part in plan.scheduled:
+    for part in plan.scheduled if not is_asynchronous(config) else ():
         if any(part.request == other for other in affected):
             state = with_drafts(state, part.request, drafted(config, state, part))
     if config.failed_loads_end:
         state = ended_by_loss(rules, config, state, waiting, affected)
     return state, Outcome(Code.DONE, named(plan, begun, state))
+
+
+def without_found(rules: Table, config: Config, state: State, blocks: tuple[int, ...]) -> State:
+    """Nothing finds these blocks any more."""
+    for block in blocks:
+        state = state._replace(kv=rules.kv.step(kv_config(config), state.kv, EvictBlock(block))[0])
+    return state
 
 
 def hits_cut(config: Config, state: State, waiting: tuple[Request, ...], lost: tuple[int, ...]) -> State:
@@ -244,6 +261,9 @@ def hits_cut(config: Config, state: State, waiting: tuple[Request, ...], lost: t
 
 def outputs_dropped(rules: Table, config: Config, state: State, affected: tuple[Request, ...]) -> State:
     """The requests that are set back get no output of the oldest step, and load nothing in it."""
+    for part in state.plans[0].scheduled:
+        if any(part.request == request for request in affected) and not part.void:
+            state = begun_earlier(config, without_answer(config, state, part), part.request, part.drafts)
     plans = state.plans
     for request in affected:
         plans = (void_in(plans[0], request), *plans[1:])
@@ -284,17 +304,20 @@ def lost_hit(config: Config, state: State, request: Request, lost: tuple[int, ..
     return -1
 
 
-def set_back(config: Config, state: State, lost: tuple[int, ...]) -> tuple[State, tuple[Request, ...], tuple[int, ...]]:
+def set_back(
+    config: Config, state: State, lost: tuple[int, ...], step: tuple[Scheduled, ...]
+) -> tuple[State, tuple[Request, ...], tuple[int, ...]]:
     """Who has a lost block counts as computed up to the first that nobody before it computes again.
 
-    Returns the requests, in the order in which they run, and blocks that leave the prefix map if requests are ended.
+    `step`: what the step computes whose output says so. Returns the requests in the order in which they run, and the
+    blocks that leave the prefix map if requests are ended.
     """
     marked: tuple[int, ...] = ()
     affected: tuple[Request, ...] = ()
     evicted: tuple[int, ...] = ()
     for request in state.running:
         table = blocks_of(state.kv, request)
-        count = state.computed.get(request, 0) - tokens_of(state, request)
+        count = state.computed.get(request, 0) - sum(part.tokens for part in step if part.request == request)
         has = tuple(
             index
             for index in range(min(-(-count // config.block_size), len(table)))
@@ -308,11 +331,6 @@ def set_back(config: Config, state: State, lost: tuple[int, ...]) -> tuple[State
             marked = (*marked, *(table[index] for index in new))
             evicted = (*evicted, *(table[new[0] :] if new else ()))
     return state, affected, evicted
-
-
-def tokens_of(state: State, request: Request) -> int:
-    """The request's tokens in the oldest plan."""
-    return sum(part.tokens for part in state.plans[0].scheduled if part.request == request)
 
 
 # The queue of requests that hold blocks -----------------------------------------------------------------------------

@@ -31,6 +31,7 @@ from cachespec.scheduler.counts import is_of_this_run, known_length, prefill_end
 from cachespec.scheduler.era_blocks import with_output_registered
 from cachespec.scheduler.era_drafts import answered, begun_earlier, dropped_output
 from cachespec.scheduler.era_states import idle_sessions
+from cachespec.scheduler.era_unanswered import awaited
 from cachespec.scheduler.feasibility import limited
 from cachespec.scheduler.items import is_apart
 from cachespec.scheduler.parts import (
@@ -68,11 +69,6 @@ def wanted_up_to_model(config: Config, state: State, request: Request, start: in
     """S3: up to the length of the model, as S2 with the places that it keeps for output."""
     end = known_length(config, state, request) + awaited(config, state, request) + state.proposed.get(request, 0)
     return min(end, config.max_model_len - 1) - start
-
-
-def awaited(config: Config, state: State, request: Request) -> int:
-    """S2b, S3: output in flight for which the asynchronous scheduler keeps a place. No other scheduler does."""
-    return promised(config, state, request) if is_asynchronous(config) else 0
 
 
 def wanted_up_to_end(config: Config, state: State, request: Request, start: int) -> int:
@@ -354,13 +350,15 @@ def with_listed_released(
 def counted(rules: Table, config: Config, state: State, part: Scheduled, rejected: int) -> State:
     """The KV is written, and rejected drafts do not count as computed; of a request that runs.
 
-    S2: a request preempted in the round of the part has a count, too.
+    S2: a request preempted in the round of the part has a count, too. S2b, S3: one that a failed load has set back to
+    its beginning is not set back further.
     """
+    count = state.computed.get(part.request, 0)
     if not any(request == part.request for request in state.running):
         return with_fewer(state, part.request, rejected) if state.computed.has(part.request) else state
     return state._replace(
         kv=written(rules, config, state.kv, part.request, part.start + part.tokens - rejected),
-        computed=state.computed.set(part.request, state.computed.get(part.request, 0) - rejected),
+        computed=state.computed.set(part.request, count - rejected if count > 0 else 0),
         transfers=state.transfers.remove(part.request),
     )
 
@@ -406,7 +404,7 @@ def executed_and_released_by_computed(
     rejected = max(0, part.drafts - accepted)
     state = with_listed_released(rules, config, state, part.request, state.computed.get(part.request, 0) - rejected)
     state = moved_behind(config, state, part, rejected)
-    state = taken(rules, config, state, part, rejected, promised(config, state, part.request))
+    state = taken(rules, config, state, part, rejected, awaited(config, state, part.request))
     return answered(rules, config, state, part, rejected)
 
 
@@ -422,7 +420,7 @@ def executed_and_released_by_count(rules: Table, config: Config, state: State, p
     rejected = max(0, part.drafts - accepted)
     state = counted(rules, config, moved_behind(config, state, part, rejected), part, rejected)
     sampling = part.samples + part.drafts - rejected
-    promises = promised(config, state, part.request) + sampling if is_asynchronous(config) else 0
+    promises = awaited(config, state, part.request) + sampling if is_asynchronous(config) else 0
     state = with_listed_released(rules, config, state, part.request, state.computed.get(part.request, 0), promises)
     if is_asynchronous(config) or config.drafts > 0:
         end = state.computed.get(part.request, 0) - tokens_in_flight(state, part.request)

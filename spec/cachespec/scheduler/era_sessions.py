@@ -103,7 +103,7 @@ def queued_among_skipped(config: Config, state: State, request: Request) -> Stat
     skipped = among_skipped_with_grammar(config, state, request)
     if not kept:
         return skipped
-    return by_policy(config, resumed(among_skipped(config, skipped, request), request))
+    return resumed(among_skipped(config, skipped, request), request)
 
 
 def by_policy(config: Config, state: State) -> State:

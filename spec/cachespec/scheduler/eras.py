@@ -21,6 +21,7 @@ from cachespec.scheduler import (
     era_rounds,
     era_rules,
     era_sessions,
+    era_unanswered,
     requests,
     rounds,
     transfers,
@@ -120,6 +121,7 @@ def scheduler(
 ARRIVED: Mapping[str, object] = {"arrived": Map[int, int]}
 MORTAL: Mapping[str, object] = {"dead": Map[int, int]}
 IDLE: Mapping[str, object] = {"idle": Map[int, int]}
+UNANSWERED: Mapping[str, object] = {"unanswered": Map[int, int]}
 early = partial(
     scheduler,
     wrapped=era_placeholders.ended_by_assertion,
@@ -240,8 +242,10 @@ S2 = scheduler(
 
 LOADS: Mapping[type[Operation], str] = {
     FinishLoad: "loaded blocks are registered when the request is looked at again",
-    FailLoad: "a request of whose load nothing is left gives its blocks back, and may load again",
-    FailStep: "C-KV-6: the blocks of the failed load stay registered; requests that share them are set back, too",
+    FailLoad: "a request of whose load nothing is left gives its blocks back, and may load again; "
+    "if it has shared them meanwhile, those that run with them are set back, too",
+    FailStep: "C-KV-6: the blocks of the failed load stay registered; requests that share them are set back, too; "
+    "C-SCH-36: the place of the dropped output is kept; C-SCH-37: output of steps behind the failed one counts",
 }
 
 S2B_RULES = SHARING_RULES._replace(
@@ -256,6 +260,7 @@ S2B_RULES = SHARING_RULES._replace(
     accepts=era_sessions.input_is_shorter_than_model,
     leave=era_sessions.kept_for_next_turn,
     next_turn=era_sessions.next_turn_in_order,
+    in_sight=era_unanswered.in_sight,
     wanted=era_rules.wanted_up_to_end,
     cached_prefix=era_loads.found_or_loaded,
     load=era_loads.load_and_skip,
@@ -281,10 +286,12 @@ S2B = scheduler(
     },
     EARLY_DRAFTS,
     wrapped=lambda transitions: era_placeholders.ended_by_assertion(
-        era_readiness.with_skipped_first(era_arrivals.with_arrivals(transitions))
+        era_readiness.with_skipped_first(
+            era_unanswered.while_kept(era_unanswered.is_not_gone, era_arrivals.with_arrivals(transitions))
+        )
     ),
     alphabet=era_placeholders.calls_of_the_living,
-    marks={**ARRIVED, **MORTAL, **IDLE, "skipped": Map[int, int]},
+    marks={**ARRIVED, **MORTAL, **IDLE, **UNANSWERED, "skipped": Map[int, int]},
     view=era_loads.seen_with_loads(S2B_RULES),
     ends=with_connector,
 ).lacking({ResetRunning: "not modelled: one output is dropped after it, the one in flight or the next (C-SCH-23)"})
@@ -326,8 +333,10 @@ S3 = scheduler(
         **LOADS,
     },
     RELEASED_LATE | EARLY_DRAFTS,
-    wrapped=lambda transitions: era_loads.with_holders_first(era_arrivals.with_arrivals(transitions)),
-    marks={**ARRIVED, **IDLE, "prefilling": Map[int, int]},
+    wrapped=lambda transitions: era_loads.with_holders_first(
+        era_unanswered.while_kept(era_unanswered.runs, era_arrivals.with_arrivals(transitions))
+    ),
+    marks={**ARRIVED, **IDLE, **UNANSWERED, "prefilling": Map[int, int]},
     view=era_loads.seen_with_loads(S3_RULES),
     ends=with_connector,
 )

@@ -7,7 +7,7 @@ from cachespec.kernel import Outcome, Transitions
 from cachespec.kv_blocks import NORMATIVE_KV_BLOCKS
 from cachespec.scheduler import requests, rounds, transfers
 from cachespec.scheduler.configuration import Config, Request, ended_length
-from cachespec.scheduler.counts import known_length, offered, wanted
+from cachespec.scheduler.counts import known_length, length_in_sight, offered, wanted
 from cachespec.scheduler.feasibility import is_feasible, limited
 from cachespec.scheduler.items import fit_item
 from cachespec.scheduler.lines import in_front, placed
@@ -69,6 +69,7 @@ RULES = Table(
     queued=in_its_turn,
     serve_running=rounds.serve_running,
     admit_waiting=rounds.admit_waiting,
+    in_sight=length_in_sight,
     wanted=wanted,
     offered=offered,
     fit_item=fit_item,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from cachespec.encoder_cache.operations import BLOCKS, ENCODER
 from cachespec.kernel import MISS, REFUSED, Code, Map, Outcome
 from cachespec.scheduler.configuration import Config, Request, kv_config, loads_later
-from cachespec.scheduler.counts import drafts_from, known_length, length_in_sight
+from cachespec.scheduler.counts import drafts_from, known_length
 from cachespec.scheduler.items import fitted
 from cachespec.scheduler.lines import left_out
 from cachespec.scheduler.loading import begun_in_step, brings, has_loaded, may_be_overwritten
@@ -273,12 +273,12 @@ def load(rules: Table, config: Config, current: Round, request: Request, prefix:
 def scheduled(rules: Table, config: Config, current: Round, request: Request, start: int, fit: Fit) -> Round:
     """The request's part of the plan. Its items are allocated, its tokens count as computed, the budgets shrink."""
     state, end = current.state, start + fit.tokens
-    length = length_in_sight(config, state, request)
+    length = rules.in_sight(config, state, request)
     part = Scheduled(
         request=request,
         start=start,
         tokens=fit.tokens,
-        drafts=max(0, end - drafts_from(config, state, request)),
+        drafts=max(0, end - drafts_from(config, state, request, length)),
         samples=1 if end >= length else 0,
         encode=fit.encode,
         relies=fit.relies,

@@ -58,6 +58,12 @@ class Wanted(Protocol):
     def __call__(self, config: Config, state: State, request: Request, start: int) -> int: ...
 
 
+class InSight(Protocol):
+    """The tokens that the request has, and those that steps in flight may sample."""
+
+    def __call__(self, config: Config, state: State, request: Request) -> int: ...
+
+
 class Offered(Protocol):
     """How many of these `tokens` may be scheduled within `budget`, before the items are looked at."""
 
@@ -188,6 +194,7 @@ class Table(NamedTuple):
     queued: Queued
     serve_running: Phase
     admit_waiting: Phase
+    in_sight: InSight
     wanted: Wanted
     offered: Offered
     """For a running request."""

@@ -14,7 +14,7 @@ from cacheproof.model.registry import component_named
 from cachespec.encoder_cache import Report
 from cachespec.encoder_cache.era_by_model import Managers, by_model
 from cachespec.encoder_cache.operations import BLOCKS, ENCODER
-from cachespec.kernel import Outcome
+from cachespec.kernel import Code, Outcome
 from cachespec.kv_blocks.transitions import forget
 from cachespec.scheduler import era_admission, era_rounds, era_rules, readiness, requests
 from cachespec.scheduler.configuration import (
@@ -29,6 +29,8 @@ from cachespec.scheduler.configuration import (
     kv_config,
 )
 from cachespec.scheduler.counts import is_of_this_run, known_length, tokens_in_flight, verifying, wanted
+from cachespec.scheduler.era_states import marks, with_marks
+from cachespec.scheduler.era_unanswered import UNANSWERED
 from cachespec.scheduler.feasibility import fits_blocks, fits_chunk, fits_encoder, fits_one_step, limited
 from cachespec.scheduler.items import cuts, is_apart
 from cachespec.scheduler.loading import lacks_reserve
@@ -332,6 +334,27 @@ def reserving_for_others(era: Table) -> Table:
     return era._replace(load=load)
 
 
+def without_places(era: Table) -> Table:
+    """C-SCH-36: no place is kept for output that was dropped."""
+
+    def executed(rules: Table, config: Config, state: State, part: Scheduled, accepted: int) -> State:
+        kept = marks(state, UNANSWERED)
+        state = with_marks(state, UNANSWERED, kept.remove(part.request) if part.void else kept)
+        return era.executed(rules, config, state, part, accepted)
+
+    return era._replace(executed=executed)
+
+
+def dropping_behind_what_failed(own: AnyTransition) -> AnyTransition:
+    """C-SCH-37: what the request has in flight behind the failed load is void."""
+
+    def fail(config: Config, state: State, op: FailStep) -> tuple[State, Outcome]:
+        after, outcome = own(config, state, op)
+        return (voided(after, op.request) if outcome.code is Code.DONE else after), outcome
+
+    return fail
+
+
 def giving_back_between_turns(rules: Table) -> Table:
     """C-SCH-26: a session holds nothing between two turns."""
     return rules._replace(leave=RULES.leave, next_turn=RULES.next_turn)
@@ -455,4 +478,6 @@ MENDS = (
     Mend("C-SCH-33", ("S3",), by_rules(behind_output_in_flight)),
     Mend("C-SCH-34", CONNECTED, by_rules(without_late_drafts)),
     Mend("C-SCH-35", ("S3",), by_rules(reserving_for_others)),
+    Mend("C-SCH-36", CONNECTED, by_rules(without_places)),
+    Mend("C-SCH-37", CONNECTED, around(dropping_behind_what_failed, FailStep)),
 )

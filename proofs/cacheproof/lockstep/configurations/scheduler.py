@@ -119,7 +119,7 @@ def transfers(source: random.Random, config: Config) -> dict[str, Any]:
     late, sent = (tuple(source.randint(0, 1) for _ in config.prompts) for _ in range(2))
     return {
         "external": config.external or tuple(source.randint(0, prompt) for prompt in config.prompts),
-        "loads_later": () if config.running_resets else late,
+        "loads_later": () if config.running_resets or not any(late) else late,
         "load_failures": fails,
         "failed_loads_end": fails * source.randint(0, 1),
         "sends": () if config.running_resets or source.random() < 0.5 else sent,

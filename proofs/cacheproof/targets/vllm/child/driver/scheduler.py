@@ -109,6 +109,7 @@ class SchedulerDriver(Transfers):
         if any(config.get("turns", ())) and "resumable" not in parameters(self._classes.request):
             raise DriverError("turns are not driven: the release has no sessions")
         self._ahead_with_drafts = bool(asynchronous and config["drafts"])
+        self._asynchronous = asynchronous
         self._scheduler = self._classes.make(
             Settings(
                 block_size=config["block_size"],
@@ -379,19 +380,23 @@ class SchedulerDriver(Transfers):
         return self._fatal(self._calls.perform(scheduled))
 
     def _part(self, said: Any, name: str, before: Mapping[int, int]) -> Part:
-        """What the workers are to do for a request. They sample where nothing that is known remains."""
+        """What the workers are to do for a request. They sample where nothing that is known remains.
+
+        Workers whose steps run ahead know of each token that they have sampled, as the request's own mark does.
+        """
         number, tokens = self._sessions.number(name), said.num_scheduled_tokens[name]
         start = self._classes.starts(said).get(name, before[number])
         request = self._requests[number]
+        is_prefill = getattr(request, "is_prefill_chunk", None) if self._asynchronous else None
         known = request.num_tokens + sum(
-            part.samples for step in self._steps for part in step.parts if part.request == number
+            part.samples for step in self._steps for part in step.parts if part.request == number and not part.dropped
         )
         return Part(
             request=number,
             start=start,
             tokens=tokens,
             drafts=len(said.scheduled_spec_decode_tokens.get(name, ())),
-            samples=start + tokens >= known if not self._ahead_with_drafts else not request.is_prefill_chunk,
+            samples=start + tokens >= known if is_prefill is None else not is_prefill,
             encodes=tuple(said.scheduled_encoder_inputs.get(name, ())),
         )
 
@@ -481,6 +486,8 @@ class SchedulerDriver(Transfers):
         return self._calls.perform(lambda: DONE if self._scheduler.reset_prefix_cache() else REFUSED)
 
     def _reset_running(self, message: Mapping[str, Any]) -> Reply:
+        running = {self._number(request) for request in self._scheduler.running}
+        self._steps = [step.without_output(running) for step in self._steps]
         return self._calls.perform(
             lambda: DONE if self._scheduler.reset_prefix_cache(reset_running_requests=True) else REFUSED
         )

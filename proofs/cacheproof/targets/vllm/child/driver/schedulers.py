@@ -9,7 +9,7 @@ full attention, and none with cross-attention.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -43,6 +43,8 @@ class Part:
     drafts: int
     samples: bool
     encodes: tuple[int, ...]
+    dropped: bool = False
+    """A reset has preempted the request since: the release drops its output."""
 
     def chunk(self, items: Sequence[Sequence[int]], *, crosses: bool = False) -> Chunk:
         """What the workers compute of it, and which of the request's items they read.
@@ -68,6 +70,11 @@ class Step:
     def begun_earlier(self, request: int, tokens: int) -> Step:
         """Drafts before the request's part were rejected, so the workers begin the part `tokens` earlier."""
         parts = (replace(part, start=part.start - tokens) if part.request == request else part for part in self.parts)
+        return replace(self, parts=tuple(parts))
+
+    def without_output(self, requests: Collection[int]) -> Step:
+        """A reset has preempted these requests."""
+        parts = (replace(part, dropped=True) if part.request in requests else part for part in self.parts)
         return replace(self, parts=tuple(parts))
 
 
