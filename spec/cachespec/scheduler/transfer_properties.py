@@ -103,7 +103,7 @@ def failures_go_back(config: Config, before: View, op: Operation, outcome: Outco
         return True
     could = LOADING if isinstance(op, FailLoad) else LOADS_IN_STEP
     if outcome.code is not Code.DONE:
-        return before == after
+        return before == after and not (outcome.code is Code.ABSENT and is_failing(before, op))
     if op.request not in in_phase(before, (could,)) or in_flight(after, op.request):
         return False
     if config.failed_loads_end:
@@ -113,6 +113,14 @@ def failures_go_back(config: Config, before: View, op: Operation, outcome: Outco
         dict(after.computed).get(op.request) if isinstance(op, FailStep) else dict(after.transfers)[op.request].tokens
     )
     return counts == tokens == computed_in_blocks(after, op.request)
+
+
+def is_failing(view: View, op: FailLoad | FailStep) -> bool:
+    """There is such a load: the request waits for it, or the oldest step has it."""
+    if isinstance(op, FailLoad):
+        return op.request in in_phase(view, (LOADING,))
+    oldest = {part.request for plan in view.plans[:1] for part in plan.scheduled if not part.void}
+    return op.request in oldest and op.request in in_phase(view, (LOADS_IN_STEP,))
 
 
 def failures_are_not_found(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
@@ -205,7 +213,7 @@ TRANSFER_STEPS: tuple[Step[Config, View], ...] = (
     ),
     Step(
         "SCH-14/back",
-        "after a failed load, its request goes on behind the whole blocks, or ends, and output in flight is dropped",
+        "after any failed load, its request goes on behind the whole blocks, or ends, and output in flight is dropped",
         failures_go_back,
         lambda c, b, op, o, a: isinstance(op, FailStep) and o.code is Code.DONE and op.blocks > 0,
     ),
