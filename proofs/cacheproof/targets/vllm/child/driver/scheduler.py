@@ -466,7 +466,10 @@ class SchedulerDriver(Transfers):
         proposed: dict[str, list[int]] = {}
         for part in step.parts:
             request = self._requests[part.request]
-            whole = min(self._config["prompts"][part.request] + request.max_tokens, self._config["max_model_len"])
+            whole = min(
+                self._config["prompts"][part.request] + self._config["outputs"][part.request],
+                self._config["max_model_len"],
+            )
             count = min(self._config["drafts"], whole - 1 - request.num_tokens) if part.samples else 0
             proposed[request.request_id] = [DRAFTED] * max(0, count)
         self._scheduler.update_draft_token_ids(self._classes.drafts(list(proposed), list(proposed.values())))
