@@ -272,7 +272,6 @@ STEP = Proof(
         (rounds, "blocks_of", any_line),
         (rounds, "left_out", left_out),
         (rounds, "known_length", any_count),
-        (rounds, "length_in_sight", any_count),
         (rounds, "drafts_from", any_count),
     ),
     fresh=fresh,
