@@ -181,7 +181,7 @@ def loading_or_denied(rules: Any, config: Any, current: Any, request: Any, prefi
 
 
 RULES = normative.RULES._replace(
-    in_sight=any_count,
+    in_sight=lambda config, state, request: any_count(),
     wanted=any_wish,
     offered=any_offer,
     offered_whole=any_offer,
