@@ -2,7 +2,7 @@
 
 A load that fails in its step drops the output of every request that has a failed block. The asynchronous scheduler
 keeps the places that it made for that output (`num_output_placeholders`). From then on such a request counts as longer
-than it is, and the step behind a token that nobody has sampled is planned.
+than it is. Its next step computes a token that was never sampled.
 """
 
 from __future__ import annotations
