@@ -280,7 +280,8 @@ STEPS: tuple[Step[Config, View], ...] = (
     ),
     Step(
         "KV-7/forgotten",
-        "except for a prefix cache reset, no operation leaves KV in a block that it frees and that nothing can find",
+        "except for a prefix cache reset, no operation leaves KV in a block that it frees and that nothing can find, "
+        "or cross-attention KV of a request that it stops",
         unused_slots_are_forgotten,
         lambda c, b, op, o, a: (
             isinstance(op, Update)
