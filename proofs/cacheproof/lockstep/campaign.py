@@ -67,8 +67,9 @@ def lockstep(
 ) -> Campaign:
     """Drive the target beside the specification for so many steps or seconds, and shrink the first finding.
 
-    The same arguments make the same calls; each episode has its own random source, so a part of a run can be had
-    alone. Ctrl-C ends the run with what is known. A target whose driver fails ends it with a `Breakdown`.
+    The same arguments make the same calls, and another configuration gets others. Each episode has its own random
+    source, so a part of a run can be had alone. Ctrl-C ends the run with what is known. A target whose driver fails
+    ends it with a `Breakdown`.
     """
     pair = Pair(Subject(component, variant, config), target, name, left_out, patience)
     limit = Limit(steps, seconds)
@@ -101,7 +102,9 @@ def _search(
 ) -> Finding | None:
     tally = pair.tally
     while not limit.reached(tally):
-        draw = Draw(pair.subject.component.operations, random.Random(f"{seed}/{tally.episodes}"))  # noqa: S311  # not a secret
+        # A short campaign has an episode or two. Without the configuration, many campaigns would draw the same weights.
+        source = random.Random(f"{seed}/{pair.subject.config}/{tally.episodes}")  # noqa: S311  # not a secret
+        draw = Draw(pair.subject.component.operations, source)
         finding = pair.restart()
         while finding is None and pair.offered and len(pair.operations) < restart_every and not limit.reached(tally):
             finding = pair.apply(draw(pair.offered))
