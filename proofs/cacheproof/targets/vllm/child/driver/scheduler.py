@@ -411,9 +411,9 @@ class SchedulerDriver(Transfers):
             if self._ahead_with_drafts:
                 self._steps[1:] = [step.begun_earlier(request, tokens) for step in self._steps[1:]]
         step = self._steps.pop(0)
-        for part in step.parts:
-            if self._load_of(part.request, late=False) is not None:
-                del self._loads[part.request]
+        for number in step.counted():
+            if self._load_of(number, late=False) is not None:
+                del self._loads[number]
         sampled = {
             self._sessions.name(part.request): [
                 self._next_token(part, place) for place in range(1 + min(accepted, part.drafts))

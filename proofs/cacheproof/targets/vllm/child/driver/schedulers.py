@@ -72,6 +72,10 @@ class Step:
         parts = (replace(part, start=part.start - tokens) if part.request == request else part for part in self.parts)
         return replace(self, parts=tuple(parts))
 
+    def counted(self) -> list[int]:
+        """The requests whose part no reset has dropped: a load that was made for them is one of this step."""
+        return [part.request for part in self.parts if not part.dropped]
+
     def without_output(self, requests: Collection[int]) -> Step:
         """A reset has preempted these requests."""
         parts = (replace(part, dropped=True) if part.request in requests else part for part in self.parts)

@@ -116,7 +116,7 @@ class Transfers(ABC):
         """What requests have computed behind a failed block is lost: the release sets them back."""
         number, whole = integer(message, "request"), integer(message, "blocks")
         load = self._load_of(number, late=False)
-        if load is None or not self._steps or number not in (part.request for part in self._steps[0].parts):
+        if load is None or not self._steps or number not in self._steps[0].counted():
             return ABSENT
         before = {part: self._requests[part.request].num_computed_tokens for part in self._steps[0].parts}
         reply = self._take(0, report(invalid=self._invalid(number, load, whole)))
