@@ -12,7 +12,7 @@ from cachespec.scheduler.era_rules import limited_among_several, whole_or_aligne
 from cachespec.scheduler.era_states import idle_sessions, marks, with_marks
 from cachespec.scheduler.round_state import Round
 from cachespec.scheduler.rounds import consider, is_full
-from cachespec.scheduler.rules import Table
+from cachespec.scheduler.rules import GivesBack, Table
 from cachespec.scheduler.state import Scheduled, State
 from cachespec.scheduler.transfers import phase_of
 
@@ -31,13 +31,17 @@ def admit_delivered(rules: Table, config: Config, current: Round) -> Round:
 def admit_without_output_in_flight(rules: Table, config: Config, current: Round) -> Round:
     """S3: one waiting request after the other, in their order."""
     for request in current.state.waiting:
-        if not current.ended and not is_full(config, current):
+        if not current.ended and not is_full(config, current) and not is_crowded(config, current.state):
             current = in_prompt(promoted(rules, config, current, request), request)
-        if tokens_in_flight(current.state, request) == 0 and not is_crowded(config, current.state):
-            current = put_back(
-                with_drafts_kept(current.state, consider(rules, config, current, request), request), request
-            )
+            current = put_back(considered_without_output(rules, config, current, request), request)
     return current
+
+
+def considered_without_output(rules: Table, config: Config, current: Round, request: Request) -> Round:
+    """S3: the request is admitted if it can be, with the drafts that it has kept. Not while its output is in flight."""
+    if tokens_in_flight(current.state, request) > 0:
+        return current
+    return with_drafts_kept(current.state, consider(rules, config, current, request), request)
 
 
 def is_crowded(config: Config, state: State) -> bool:
@@ -51,6 +55,16 @@ def in_prompt(current: Round, request: Request) -> Round:
         return current
     marked = marks(current.state, PREFILLING).set(request, 1)
     return current._replace(state=with_marks(current.state, PREFILLING, marked))
+
+
+def out_of_prompt(lose: GivesBack) -> GivesBack:
+    """S3: a request that is preempted no longer counts as one that computes a prompt, before its next chunk."""
+
+    def lost(rules: Table, config: Config, state: State, request: Request) -> State:
+        state = with_marks(state, PREFILLING, marks(state, PREFILLING).remove(request))
+        return lose(rules, config, state, request)
+
+    return lost
 
 
 def may_pad(config: Config, current: Round) -> bool:

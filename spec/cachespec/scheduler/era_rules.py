@@ -23,6 +23,7 @@ from cachespec.scheduler.configuration import (
     ItemIndex,
     Request,
     encoder_config,
+    first_turn,
     is_asynchronous,
     is_behind,
     items_of,
@@ -284,8 +285,9 @@ def lose_and_drop(rules: Table, config: Config, state: State, request: Request) 
 
 
 def lose_with_earlier(rules: Table, config: Config, state: State, request: Request) -> State:
-    """S3: while output that a reset has dropped is in flight, all that is in flight is dropped with it."""
-    dropped = any(part.request == request and part.void for plan in state.plans for part in plan.scheduled)
+    """S3: while output that a reset or the end of a turn has dropped is in flight, all in flight is dropped with it."""
+    turns = range(first_turn(config, request), request + 1)
+    dropped = any(part.request in turns and part.void for plan in state.plans for part in plan.scheduled)
     return lose_and_drop(rules, config, state, request) if dropped else lose_both(rules, config, state, request)
 
 
@@ -412,6 +414,7 @@ def executed_and_released_by_count(rules: Table, config: Config, state: State, p
     """S3: the count by which items are released was moved on by the steps in flight (C-ENC-9).
 
     Where steps are not planned ahead, nothing is promised: only the asynchronous scheduler has placeholders for output.
+    Drafts that were accepted beyond the request's end do not count as computed when blocks are registered.
     """
     if state.gone.has(part.request):
         return state
@@ -424,7 +427,8 @@ def executed_and_released_by_count(rules: Table, config: Config, state: State, p
     state = with_listed_released(rules, config, state, part.request, state.computed.get(part.request, 0), promises)
     if is_asynchronous(config) or config.drafts > 0:
         end = state.computed.get(part.request, 0) - tokens_in_flight(state, part.request)
-        state = with_output_registered(config, state, part, end)
+        computed = min(end, rules.ended(config, part.request) - 1)
+        state = with_output_registered(config, state, part, computed)
     return answered(rules, config, state, part, rejected)
 
 

@@ -88,7 +88,7 @@ def next_turn(rules: Table, config: Config, state: State, request: Request) -> S
 
 
 def next_turn_in_order(rules: Table, config: Config, state: State, request: Request) -> State:
-    """S2b: with priorities, a turn whose session goes on waits by its rank, as all others do."""
+    """S2b, S3: with priorities, a turn whose session goes on waits by its rank, as all others do."""
     return by_policy(config, next_turn(rules, config, state, request))
 
 
