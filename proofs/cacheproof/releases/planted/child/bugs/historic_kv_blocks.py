@@ -58,7 +58,6 @@ def only_one_token_of_a_full_hit_is_left(
     "$main + num_lookahead_tokens",
     fixed="#10730",
     reported="#10891",
-    needs="look-ahead slots for drafts",
 )
 def table_grows_past_the_models_length() -> None:
     """A request near the model's length gets more blocks than its table holds."""

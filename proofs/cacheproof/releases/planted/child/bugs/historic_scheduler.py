@@ -172,7 +172,6 @@ def rollback_ignores_the_read_ahead() -> None:
     "drop_stale_output=True",
     "drop_stale_output=False",
     fixed="#46066",
-    needs="a reset of the prefix cache that preempts running requests",
 )
 def reset_delivers_late_output() -> None:
     """After a reset that preempts running requests, their output in flight is still delivered."""
@@ -194,7 +193,7 @@ def skipped_requests_turn_around() -> None:
     "self._request_blocks_can_be_freed($request)",
     "True",
     fixed="#45357",
-    needs="a connector that transfers KV",
+    needs="blocks that are freed behind the steps in flight, as for a consumer of KV",
 )
 def blocks_are_freed_during_a_transfer() -> None:
     """Blocks are freed while a transfer or a step in flight can still write them."""
@@ -206,7 +205,7 @@ def blocks_are_freed_during_a_transfer() -> None:
     "pass",
     fixed="#49675",
     reported="vllm-ascend#16315",
-    needs="a connector that transfers KV",
+    needs="blocks that are freed behind the steps in flight, as for a consumer of KV",
 )
 def preemption_that_frees_nothing_goes_on() -> None:
     """All running requests are preempted one by one although their blocks cannot be freed in this step."""
