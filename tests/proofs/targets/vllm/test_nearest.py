@@ -74,7 +74,7 @@ def tried(tag: str | None) -> list[conformance.EraResult]:
     component = component_named("lru")
     target = (Failing if tag is None else SpecificationTarget)(component, variant_named(component, tag or "M2"))
     eras = neighbours(table(), Release("0.25.0"), "lru")
-    return [Trial.of(table(), era, steps=600, seed=1).perform(lambda era: target) for era in eras]
+    return [Trial.of(table(), era, steps=600, seed=9).perform(lambda era: target) for era in eras]
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_the_verb_says_which_neighbour_a_release_is_like(run: Run, monkeypatch: 
 
 def test_the_verb_shows_where_a_release_differs_from_both(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     released(monkeypatch, "stale-growth", {"lru": ""})
-    status, out, _ = run("conform vllm==0.25.0 --component lru --steps 400 --violations 0")
+    status, out, _ = run("conform vllm==0.25.0 --component lru --steps 400 --seed 9 --violations 0")
     assert status == 1
     assert out.count("they differ after call") >= 2
 
@@ -197,12 +197,12 @@ def test_readers_apart_where_there_are_none(run: Run, monkeypatch: pytest.Monkey
 def test_a_release_that_is_as_neither_neighbour_is_searched(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """What both it and a neighbour's era do is found; that they part elsewhere is no finding of the search."""
     released(monkeypatch, "stale-growth", {"lru": "", "ring": "no module"})
-    status, out, _ = run("conform vllm==0.25.0 --steps 400 --violations 400 --component lru")
+    status, out, _ = run("conform vllm==0.25.0 --steps 400 --seed 9 --violations 400 --component lru")
     assert status == 1
     assert "lru of vllm==0.25.0 is as no era: searched beside M3 of vllm==0.33.0 as a hint" in out
     assert "lru M2 (hint)" in out
     assert "LRU-8" in out
     assert "not as the era" not in out
-    told = json.loads(run("conform vllm==0.25.0 --steps 400 --violations 400 --component lru --json")[1])
+    told = json.loads(run("conform vllm==0.25.0 --steps 400 --seed 9 --violations 400 --component lru --json")[1])
     assert {one["hint"] for one in told["violations"]} == {True}
     assert told["not_searched"] == []
