@@ -54,9 +54,9 @@ from cachespec.scheduler.worker import blocks_of, table_length
 Op = TypeVar("Op", bound=Operation)
 Result = tuple[State, Outcome]
 
-READY, PUT_BACK = 7, 8
+READY, PUT_BACK, FENCED = 7, 8, 9
 """Further phases. The load is over and the request was looked at since; it was looked at and put back, without blocks,
-and still counts as one that computes a prompt."""
+and still counts as one that computes a prompt; it has ended, and its blocks are freed behind so many steps."""
 
 HOLDING = (LOADING, LOADED, READY)
 """Those of requests in the queue that 0.33.0 serves first (`kv_holding_waiting`)."""
@@ -370,10 +370,10 @@ def seen_with_loads(rules: Table) -> Callable[[Config, State], View]:
 
 
 def shown(view: View) -> View:
-    """A request that was looked at waits with its KV; one without blocks has no transfer."""
+    """A request that was looked at waits with its KV; one without blocks has no transfer, and a fence is none."""
     over = tuple(
         (request, transfer._replace(phase=LOADED) if transfer.phase == READY else transfer)
         for request, transfer in view.transfers
-        if transfer.phase != PUT_BACK and not (transfer.phase == READY and transfer.tokens == 0)
+        if transfer.phase not in (PUT_BACK, FENCED) and not (transfer.phase == READY and transfer.tokens == 0)
     )
     return view._replace(transfers=over)

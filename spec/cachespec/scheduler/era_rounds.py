@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from cachespec.scheduler.configuration import FIRST_COME, LENGTH, Config, Request, items_of
 from cachespec.scheduler.era_arrivals import preempt_by_arrival
+from cachespec.scheduler.era_fences import is_fenced
 from cachespec.scheduler.round_state import Fit, Round
 from cachespec.scheduler.rounds import attempt, consider, holding, is_full, look_at_items, scheduled
 from cachespec.scheduler.rules import Table
+from cachespec.scheduler.state import State
+
+Stays = Callable[[Config, State, Request], bool]
+"""Whether a running request is not preempted."""
 
 
 def serve_by_index(rules: Table, config: Config, current: Round) -> Round:
@@ -38,7 +45,7 @@ def serve_and_restore(rules: Table, config: Config, current: Round) -> Round:
 
     Of the compute budget nothing comes back where the request that goes on has an item encoded itself.
     """
-    return serve_restoring(rules, config, current, moves_with_the_list=True)
+    return serve_restoring(rules, config, current, moves_with_the_list=True, stays=is_fenced)
 
 
 def serve_and_restore_scheduled(rules: Table, config: Config, current: Round) -> Round:
@@ -46,11 +53,19 @@ def serve_and_restore_scheduled(rules: Table, config: Config, current: Round) ->
 
     A request that preempts itself ends the phase, although others are behind it.
     """
-    return serve_restoring(rules, config, current, moves_with_the_list=False)
+    return serve_restoring(rules, config, current, moves_with_the_list=False, stays=nobody_stays)
 
 
-def serve_restoring(rules: Table, config: Config, current: Round, *, moves_with_the_list: bool) -> Round:
-    """The first phase; the index moves back for each preempted request before it, or for scheduled ones only."""
+def nobody_stays(config: Config, state: State, request: Request) -> bool:
+    """S2b: any running request can be preempted."""
+    return False
+
+
+def serve_restoring(rules: Table, config: Config, current: Round, *, moves_with_the_list: bool, stays: Stays) -> Round:
+    """The first phase; the index moves back for each preempted request before it, or for scheduled ones only.
+
+    It ends where the next victim is one that `stays`.
+    """
     index = 0
     while index < len(current.state.running) and current.tokens > 0:
         request = current.state.running[index]
@@ -61,6 +76,8 @@ def serve_restoring(rules: Table, config: Config, current: Round, *, moves_with_
         search = attempt(rules, config, holding(current, fit), request, start, fit.tokens)
         while not search.found and search.round.state.computed.has(request):
             victim = rules.victim(config, search.round.state)
+            if stays(config, search.round.state, victim):
+                return search.round
             before = search.round.state.running.index(victim) < index
             was_scheduled = any(part.request == victim for part in search.round.scheduled)
             index = index - (before if moves_with_the_list else was_scheduled)

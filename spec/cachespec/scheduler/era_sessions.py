@@ -1,7 +1,7 @@
 """How 0.20.2 and 0.33.0 keep a session between two turns: it stays where it is, with its blocks and its items.
 
 C-SCH-26: nothing takes these blocks from it, neither while it waits for input nor while its next turn waits to be
-admitted. Plans that are made ahead of the output of a turn's end are not modelled.
+admitted. C-SCH-39: where 0.20.2 has planned a step beyond the end of a turn, S2b does not follow it.
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ from cachespec.scheduler import (
     era_drafts,
     era_early,
     era_encoder_decoder,
+    era_fences,
     era_loads,
     era_placeholders,
     era_readiness,
@@ -60,6 +61,14 @@ def with_connector(rules: Table) -> SchedulerTransitions:
         FinishLoad: lambda config, state, op: era_loads.finish_load(rules, config, state, op.request),
         FailLoad: lambda config, state, op: era_loads.fail_load(rules, config, state, op.request, op.blocks),
         FailStep: lambda config, state, op: era_loads.fail_step(rules, config, state, op.request, op.blocks),
+    }
+
+
+def with_fences(rules: Table) -> SchedulerTransitions:
+    """The same, with the ends of sends as they are in 0.33.0."""
+    return {
+        **with_connector(rules),
+        FinishSend: lambda config, state, op: era_fences.finish_send(rules, config, state, op.request),
     }
 
 
@@ -149,6 +158,7 @@ FEW_ADAPTERS = "C-SCH-18: running requests that get nothing in a step do not cou
 WHOLE_SEQUENCE = "a request is admitted only if blocks suffice for all its tokens"
 PLACEHOLDERS = "C-SCH-30: steps ahead of their output are planned with placeholders for drafts"
 LATE_DRAFTS = "C-SCH-34: a preempted request takes the drafts behind late output"
+KEPT_BEHIND = "C-SCH-40: where KV comes from outside, blocks are freed behind the steps in flight"
 OWN_BLOCKS = "C-SCH-35: a failed load that begins again leaves its own blocks free, too"
 
 RELEASED_RULES = RULES._replace(
@@ -302,6 +312,9 @@ S3_RULES = S2B_RULES._replace(
     load=era_loads.load_reserving,
     serve_running=era_rounds.serve_and_restore,
     admit_waiting=era_admission.admit_delivered,
+    step_done=era_fences.freed_behind,
+    leave=era_fences.left_behind_steps,
+    abort=era_fences.withdrawn_behind_steps,
     lose=era_admission.out_of_prompt(era_rules.lose_with_earlier),
     lose_at_reset=era_admission.out_of_prompt(era_rules.lose_and_drop),
     queued=era_sessions.queued_again,
@@ -328,15 +341,16 @@ S3 = scheduler(
         f"{WHOLE_SEQUENCE}; C-ENC-16: the threshold for long prompts may be shorter than an item; "
         "C-SCH-31: a request with one token left is padded with drafts; "
         f"C-SCH-33: a request whose output is in flight is passed over; {OWN_BLOCKS}; {PLACEHOLDERS}; "
-        + REGISTERED_EARLY,
-        Update: f"C-ENC-9: items are released by a count that includes steps in flight; {LATE_DRAFTS}",
+        f"{KEPT_BEHIND}, and a request in such a step is not preempted; " + REGISTERED_EARLY,
+        Update: f"C-ENC-9: items are released by a count that includes steps in flight; {LATE_DRAFTS}; {KEPT_BEHIND}",
+        Abort: KEPT_BEHIND,
         **LOADS,
     },
     RELEASED_LATE | EARLY_DRAFTS,
     wrapped=lambda transitions: era_loads.with_holders_first(
         era_unanswered.while_kept(era_unanswered.runs, era_arrivals.with_arrivals(transitions))
     ),
-    marks={**ARRIVED, **IDLE, **UNANSWERED, "prefilling": Map[int, int]},
+    marks={**ARRIVED, **IDLE, **UNANSWERED, "prefilling": Map[int, int], "fences": Map[int, int]},
     view=era_loads.seen_with_loads(S3_RULES),
-    ends=with_connector,
+    ends=with_fences,
 )

@@ -92,6 +92,7 @@ RULES = Table(
     load=rounds.load,
     turned_down=rounds.turned_down,
     after_round=rounds.nothing_more,
+    step_done=requests.nothing_freed,
     executed=requests.executed,
     ended=ended_length,
     leave=requests.leave,

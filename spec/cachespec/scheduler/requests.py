@@ -126,9 +126,14 @@ def update(rules: Table, config: Config, state: State, accepted: int) -> Result:
 def executed_all(rules: Table, config: Config, state: State, accepted: int) -> State:
     """The output of the oldest plan is taken."""
     plan = state.plans[0]
-    state = state._replace(plans=state.plans[1:])
+    state = rules.step_done(rules, config, state._replace(plans=state.plans[1:]), plan)
     for part in plan.scheduled:
         state = rules.executed(rules, config, with_rejected(config, state, part, accepted), part, accepted)
+    return state
+
+
+def nothing_freed(rules: Table, config: Config, state: State, plan: Plan) -> State:
+    """SCH-5: what a request has held was given back when it ended."""
     return state
 
 

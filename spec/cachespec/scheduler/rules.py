@@ -12,7 +12,7 @@ from cachespec import encoder_cache, kv_blocks
 from cachespec.kernel import Variant
 from cachespec.scheduler.configuration import Config, ItemIndex, Request
 from cachespec.scheduler.round_state import Fit, Prefix, Round, Slots
-from cachespec.scheduler.state import Line, Scheduled, State
+from cachespec.scheduler.state import Line, Plan, Scheduled, State
 from cachespec.scheduler.worker import Key
 
 
@@ -179,6 +179,12 @@ class Executed(Protocol):
     def __call__(self, rules: Table, config: Config, state: State, part: Scheduled, accepted: int) -> State: ...
 
 
+class StepDone(Protocol):
+    """The state when the step of a plan is done, before its output is looked at. The plan is no longer in flight."""
+
+    def __call__(self, rules: Table, config: Config, state: State, plan: Plan) -> State: ...
+
+
 class NextTurn(Protocol):
     """The state after a turn was finished: the next turn of its session may begin."""
 
@@ -224,6 +230,7 @@ class Table(NamedTuple):
     load: Loads
     turned_down: TurnedDown
     after_round: AfterRound
+    step_done: StepDone
     executed: Executed
     ended: Ended
     leave: GivesBack

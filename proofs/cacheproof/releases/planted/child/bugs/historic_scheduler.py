@@ -193,7 +193,6 @@ def skipped_requests_turn_around() -> None:
     "self._request_blocks_can_be_freed($request)",
     "True",
     fixed="#45357",
-    needs="blocks that are freed behind the steps in flight, as for a consumer of KV",
 )
 def blocks_are_freed_during_a_transfer() -> None:
     """Blocks are freed while a transfer or a step in flight can still write them."""
@@ -205,7 +204,6 @@ def blocks_are_freed_during_a_transfer() -> None:
     "pass",
     fixed="#49675",
     reported="vllm-ascend#16315",
-    needs="blocks that are freed behind the steps in flight, as for a consumer of KV",
 )
 def preemption_that_frees_nothing_goes_on() -> None:
     """All running requests are preempted one by one although their blocks cannot be freed in this step."""

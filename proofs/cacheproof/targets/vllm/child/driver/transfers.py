@@ -17,6 +17,9 @@ from .worker import Worker
 CONNECTED = "_handle_invalid_blocks"
 """A method of the schedulers that are driven with a connector."""
 
+FREES_LATE = "defer_block_free"
+"""What a scheduler with a consumer of KV and several steps in flight sets when it is made."""
+
 
 class Transfers(ABC):
     """The part of a scheduler's driver that is about its connector."""
@@ -67,6 +70,8 @@ class Transfers(ABC):
         stored = config.get("external") or [0] * len(config["prompts"])
         self._scheduler.connector = Connector({**config, "external": stored})
         self._scheduler.recompute_kv_load_failures = not config.get("failed_loads_end", 0)
+        if hasattr(self._scheduler, FREES_LATE):
+            setattr(self._scheduler, FREES_LATE, bool(any(stored) and config["ahead"] > 1))
         connector: Connector = self._scheduler.connector
         return connector
 
