@@ -54,8 +54,8 @@ def allocate(config: Config, pool: Pool, op: AllocateSlots, goes_back: int = 1) 
     holding = holding_of(pool, op.request)
     owned = holding.blocks + len(op.hits)
     end = slots_end(config, op.computed + len(op.hits) * config.block_size + op.tokens)
-    needed = blocks_for(config, end) - owned
-    if not has_room(pool, op.hits, needed):
+    needed = lacking(config, pool, op)
+    if not fits(config, pool, op):
         return pool, REFUSED
     pool, whole = touched_in_list(pool, op.hits)
     if not whole or (holding.blocks > 0 and len(op.hits) > 0):
@@ -70,10 +70,26 @@ def allocate(config: Config, pool: Pool, op: AllocateSlots, goes_back: int = 1) 
 
 
 def allocate_after_the_assertion(config: Config, pool: Pool, op: AllocateSlots) -> Result:
-    """From K1b on: that a running request has no hits is asserted before anything is done."""
-    if holding_of(pool, op.request).blocks > 0 and len(op.hits) > 0:
-        return failed(pool)
-    return allocate(config, pool, op, goes_back=0)
+    """From K1b on: that a running request has no hits is asserted before anything is done.
+
+    One without registered blocks passes for a new request until there is room.
+    """
+    holding = holding_of(pool, op.request)
+    if holding.blocks == 0 or len(op.hits) == 0:
+        return allocate(config, pool, op, goes_back=0)
+    waits = holding.cached_blocks == 0 and op.tokens > 0 and not fits(config, pool, op)
+    return (pool, REFUSED) if waits else failed(pool)
+
+
+def fits(config: Config, pool: Pool, op: AllocateSlots) -> bool:
+    """Whether there is room for the blocks that the request lacks, and for its hits."""
+    return has_room(pool, op.hits, lacking(config, pool, op))
+
+
+def lacking(config: Config, pool: Pool, op: AllocateSlots) -> int:
+    """How many blocks the request needs beside those that it has and its hits."""
+    owned = holding_of(pool, op.request).blocks + len(op.hits)
+    return blocks_for(config, slots_end(config, op.computed + len(op.hits) * config.block_size + op.tokens)) - owned
 
 
 def registered(config: Config, pool: Pool, request: Request, end: int, owned: int, goes_back: int = 0) -> Result:
