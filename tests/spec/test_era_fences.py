@@ -42,9 +42,8 @@ def test_blocks_of_an_aborted_request_are_free_behind_its_step(era: str, behind:
     assert free(era, CONFIG, Add(0), Schedule(), Abort(0), Update(0))[1:] == behind
 
 
-@pytest.mark.parametrize(("setting", "value"), [("external", ()), ("ahead", 1)])
-def test_without_loads_or_steps_ahead_they_are_free_at_once(setting: str, value: object) -> None:
-    config = CONFIG._replace(**{setting: value})
+@pytest.mark.parametrize("config", [CONFIG._replace(external=()), CONFIG._replace(ahead=1)])
+def test_without_loads_or_steps_ahead_they_are_free_at_once(config: Config) -> None:
     assert free("S3", config, Add(0), Schedule(), Abort(0), Update(0))[1:] == [2, 4, 4]
 
 
