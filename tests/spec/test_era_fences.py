@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from tests.spec.scheduler_calls import called
 
-from cacheproof.model.registry import component_named
 from cachespec.kernel import Operation
 from cachespec.scheduler import Abort, Add, Config, Schedule, Update
 from cachespec.scheduler.operations import FinishSend
 
-SCHEDULER = component_named("scheduler")
 CONFIG = Config(
     block_size=2,
     kv_blocks=5,
@@ -29,12 +28,7 @@ CONFIG = Config(
 
 def free(era: str, config: Config, *calls: Operation) -> list[int]:
     """How many blocks are free behind each call."""
-    variant = SCHEDULER.variants[era]
-    state, counts = variant.start(config), []
-    for call in calls:
-        state, _ = variant.call(config, state, call)
-        counts.append(variant.view(config, state).kv.free)
-    return [len(blocks) for blocks in counts]
+    return [len(view.kv.free) for view in called(era, config, *calls).views]
 
 
 @pytest.mark.parametrize(("era", "behind"), [("S2b", [2, 4, 4]), ("S3", [2, 2, 4])])
@@ -53,6 +47,13 @@ def test_all_steps_that_were_planned_before_are_waited_for() -> None:
     assert free("S3", CONFIG, *calls)[3:] == [0, 0, 0, 2]
 
 
+@pytest.mark.parametrize(("first", "second", "free"), [(0, 1, (4, 2, 1, 3)), (1, 0, (2, 4, 3, 1))])
+def test_blocks_are_freed_in_the_order_in_which_requests_end(first: int, second: int, free: tuple[int, ...]) -> None:
+    """Blocks 2 and 4 have no hash, so each of them is put in front. Blocks 1 and 3 are put at the end."""
+    done = called("S3", CONFIG, Add(0), Add(1), Schedule(), Abort(first), Abort(second), Update(0))
+    assert done.view.kv.free == free
+
+
 def test_blocks_that_are_sent_are_free_behind_steps_beyond_the_last_output() -> None:
     """A stop token ends the request while its next step is in flight."""
     config = CONFIG._replace(stops=(1, 0), sends=(1, 0))
@@ -60,16 +61,8 @@ def test_blocks_that_are_sent_are_free_behind_steps_beyond_the_last_output() -> 
     assert free("S3", config, *calls)[2:] == [2, 2, 2, 4]
 
 
-def test_a_running_request_in_flight_is_not_preempted() -> None:
-    """Request 0 needs a third block. Its last rival is in a step, so nobody is preempted, and nothing is planned."""
+@pytest.mark.parametrize(("era", "waiting"), [("S2b", (1,)), ("S3", ())])
+def test_a_running_request_in_flight_is_not_preempted(era: str, waiting: tuple[int, ...]) -> None:
+    """Request 0 needs a third block. S2b takes one from request 1. S3 does not, because request 1 is in a step."""
     config = CONFIG._replace(prompts=(4, 3), admit_by_chunk=1, token_budget=8)
-    begin = (Add(0), Add(1), Schedule())
-    plans = {}
-    for era in ("S2b", "S3"):
-        variant = SCHEDULER.variants[era]
-        state = variant.start(config)
-        for call in begin:
-            state, _ = variant.call(config, state, call)
-        state, _ = variant.call(config, state, Schedule())
-        plans[era] = variant.view(config, state).waiting
-    assert plans == {"S2b": (1,), "S3": ()}
+    assert called(era, config, Add(0), Add(1), Schedule(), Schedule()).view.waiting == waiting

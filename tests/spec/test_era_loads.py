@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from tests.spec.scheduler_calls import called
 
-from cacheproof.model.registry import component_named
 from cachespec.scheduler import Add, Config, Schedule, Update
 from cachespec.scheduler.operations import FailLoad, FailStep, FinishLoad
 from cachespec.scheduler.state import LOADED
 
-SCHEDULER = component_named("scheduler")
 SHARING = Config(
     block_size=2,
     kv_blocks=9,
@@ -34,13 +33,9 @@ SHARING = Config(
 @pytest.mark.parametrize(("whole", "left"), [(0, 0), (1, 2)])
 def test_a_failed_block_sets_back_who_waits_with_a_finished_load(era: str, whole: int, left: int) -> None:
     """0.20.2 and 0.33.0 look at the finished load only in the next round."""
-    variant = SCHEDULER.variants[era]
-    state = variant.start(SHARING)
-    for call in (Add(0), Add(1), Schedule(), FinishLoad(1)):
-        state, _ = variant.call(SHARING, state, call)
-    assert variant.view(SHARING, state).transfers[-1] == (1, (LOADED, 5))
-    state, _ = variant.call(SHARING, state, FailStep(0, whole))
-    assert variant.view(SHARING, state).transfers == ((1, (LOADED, left)),)
+    done = called(era, SHARING, Add(0), Add(1), Schedule(), FinishLoad(1), FailStep(0, whole))
+    assert done.views[-2].transfers[-1] == (1, (LOADED, 5))
+    assert done.view.transfers == ((1, (LOADED, left)),)
 
 
 AHEAD = Config(
@@ -64,22 +59,14 @@ AHEAD = Config(
 @pytest.mark.parametrize(("era", "tokens"), [("normative", 3), ("S2b", 4), ("S3", 4)])
 def test_a_place_is_kept_for_output_that_a_failed_load_has_dropped(era: str, tokens: int) -> None:
     """C-SCH-36: the prompt has three tokens, and releases schedule four."""
-    variant = SCHEDULER.variants[era]
-    state = variant.start(AHEAD)
-    for call in (Add(0), Schedule(), FailStep(0, 0)):
-        state, _ = variant.call(AHEAD, state, call)
-    _, outcome = variant.call(AHEAD, state, Schedule())
-    assert outcome.values == (0, 0, tokens)
+    assert called(era, AHEAD, Add(0), Schedule(), FailStep(0, 0), Schedule()).outcome.values == (0, 0, tokens)
 
 
 @pytest.mark.parametrize(("era", "produced"), [("normative", ()), ("S2b", ((0, 1),)), ("S3", ((0, 1),))])
 def test_output_behind_a_failed_load_counts(era: str, produced: tuple[tuple[int, int], ...]) -> None:
     """C-SCH-37: the second step has read blocks of the failed load."""
-    variant = SCHEDULER.variants[era]
-    state = variant.start(AHEAD)
-    for call in (Add(0), Schedule(), Schedule(), FailStep(0, 0), Update(0)):
-        state, _ = variant.call(AHEAD, state, call)
-    assert variant.view(AHEAD, state).produced == produced
+    done = called(era, AHEAD, Add(0), Schedule(), Schedule(), FailStep(0, 0), Update(0))
+    assert done.view.produced == produced
 
 
 AGAIN = Config(
@@ -104,12 +91,7 @@ AGAIN = Config(
 
 def test_a_load_that_fails_again_sets_back_who_runs_with_its_blocks() -> None:
     """0.33.0 does not ask whose load has failed: it sets back every running request that has the block."""
-    variant = SCHEDULER.variants["S3"]
-    state = variant.start(AGAIN)
     shared = (Add(0), Schedule(), Add(1), FinishLoad(0), Schedule(), Update(0), Schedule(), Update(0), Schedule())
-    for call in shared:
-        state, _ = variant.call(AGAIN, state, call)
-    before = dict(variant.view(AGAIN, state).computed)
-    state, _ = variant.call(AGAIN, state, FailLoad(0, 0))
-    assert before[1] > 0
-    assert dict(variant.view(AGAIN, state).computed)[1] == 0
+    done = called("S3", AGAIN, *shared, FailLoad(0, 0))
+    assert dict(done.views[-2].computed)[1] > 0
+    assert dict(done.view.computed)[1] == 0

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from tests.spec.scheduler_calls import called
 
-from cacheproof.model.registry import component_named
-from cachespec.kernel import Operation, Outcome
-from cachespec.scheduler import Add, Config, Schedule, Update, View
+from cachespec.kernel import Operation
+from cachespec.scheduler import Add, Config, Schedule, Update
 from cachespec.scheduler.operations import FinishLoad, FinishSend
 from cachespec.scheduler.state import LOADING
 
-S3 = component_named("scheduler").variants["S3"]
 SIZES = Config(
     block_size=2,
     kv_blocks=8,
@@ -25,23 +23,8 @@ SIZES = Config(
 )
 
 
-class Seen(NamedTuple):
-    """The state and the outcome behind the last call."""
-
-    view: View
-    outcome: Outcome
-
-
-def seen(config: Config, *calls: Operation) -> Seen:
-    state, outcome = S3.start(config), None
-    for call in calls:
-        state, outcome = S3.call(config, state, call)
-    assert outcome is not None
-    return Seen(S3.view(config, state), outcome)
-
-
 def rounds(*accepted: int) -> tuple[Operation, ...]:
-    """A step for each number, with its output: so many of its drafts were right."""
+    """Steps, each with its output. The numbers say how many drafts of each were right."""
     return tuple(call for number in accepted for call in (Schedule(), Update(number)))
 
 
@@ -59,7 +42,7 @@ def test_a_draft_that_was_right_behind_a_stop_token_is_not_registered() -> None:
         stops=(0, 3, 0),
     )
     arrivals = (Add(0), Add(1), Add(2), Schedule(), FinishLoad(0), Update(0))
-    assert seen(config, *arrivals, *rounds(0, 1), Schedule()).outcome.values == (0, 1, 2, 2, 3, 2)
+    assert called("S3", config, *arrivals, *rounds(0, 1), Schedule()).outcome.values == (0, 1, 2, 2, 3, 2)
 
 
 def test_a_preempted_request_does_not_count_as_one_in_a_prompt() -> None:
@@ -77,7 +60,7 @@ def test_a_preempted_request_does_not_count_as_one_in_a_prompt() -> None:
         prefix_caching=0,
         admit_by_chunk=1,
     )
-    behind = seen(config, Add(0), Add(2), Add(1), *rounds(2, 1, 2), Schedule())
+    behind = called("S3", config, Add(0), Add(2), Add(1), *rounds(2, 1, 2), Schedule())
     assert behind.outcome.values == (2, 0, 3)
     assert dict(behind.view.transfers)[1] == (LOADING, 1)
 
@@ -102,7 +85,7 @@ def test_a_request_that_no_round_comes_to_stays_among_the_holders_of_blocks() ->
     first = (Add(0), Add(2), Add(1), Schedule(), FinishLoad(2), Update(0), *rounds(0, 0, 0))
     second = (Schedule(), FinishSend(0), Update(0), *rounds(0, 0, 0))
     loads = (Schedule(), FinishLoad(1), Schedule(), FinishLoad(2))
-    assert seen(config, *first, *second, *loads, *rounds(0, 0, 0), Schedule()).view.waiting == (1, 2)
+    assert called("S3", config, *first, *second, *loads, *rounds(0, 0, 0), Schedule()).view.waiting == (1, 2)
 
 
 SESSION = SIZES._replace(prefix_caching=0, policy=1, ahead=3)
@@ -120,7 +103,7 @@ def test_the_turn_of_a_preempted_session_waits_by_its_rank() -> None:
         drafts=3,
     )
     begin = (Add(2), Add(0), Add(1), Schedule(), Schedule(), Update(0), Schedule(), Schedule())
-    assert seen(config, *begin, Update(2)).view.waiting == (1, 2)
+    assert called("S3", config, *begin, Update(2)).view.waiting == (1, 2)
 
 
 def test_output_of_the_turn_before_makes_that_of_the_next_void() -> None:
@@ -139,5 +122,5 @@ def test_output_of_the_turn_before_makes_that_of_the_next_void() -> None:
     )
     first = (Add(0), Schedule(), Schedule(), Add(1), Schedule(), Update(0), Schedule(), Update(1), Update(0))
     ended = (*first, Schedule(), Schedule(), Update(1), Update(0))
-    assert seen(config, *ended).outcome.values == (0,)
-    assert seen(config, *ended, Schedule(), Schedule(), Update(0), Schedule()).outcome.values == (1, 0, 11)
+    assert called("S3", config, *ended).outcome.values == (0,)
+    assert called("S3", config, *ended, Schedule(), Schedule(), Update(0), Schedule()).outcome.values == (1, 0, 11)
