@@ -53,9 +53,8 @@ def allocate(config: Config, pool: Pool, op: AllocateSlots, goes_back: int = 1) 
         return pool, FAILED
     holding = holding_of(pool, op.request)
     owned = holding.blocks + len(op.hits)
-    end = slots_end(config, op.computed + len(op.hits) * config.block_size + op.tokens)
-    needed = lacking(config, pool, op)
-    if not fits(config, pool, op):
+    end, needed = end_of(config, op), lacking(config, pool, op)
+    if not has_room(pool, op.hits, needed):
         return pool, REFUSED
     pool, whole = touched_in_list(pool, op.hits)
     if not whole or (holding.blocks > 0 and len(op.hits) > 0):
@@ -77,19 +76,19 @@ def allocate_after_the_assertion(config: Config, pool: Pool, op: AllocateSlots) 
     holding = holding_of(pool, op.request)
     if holding.blocks == 0 or len(op.hits) == 0:
         return allocate(config, pool, op, goes_back=0)
-    waits = holding.cached_blocks == 0 and op.tokens > 0 and not fits(config, pool, op)
-    return (pool, REFUSED) if waits else failed(pool)
+    has_none = holding.cached_blocks == 0 and op.tokens > 0
+    no_room = has_none and not has_room(pool, op.hits, lacking(config, pool, op))
+    return (pool, REFUSED) if no_room else failed(pool)
 
 
-def fits(config: Config, pool: Pool, op: AllocateSlots) -> bool:
-    """Whether there is room for the blocks that the request lacks, and for its hits."""
-    return has_room(pool, op.hits, lacking(config, pool, op))
+def end_of(config: Config, op: AllocateSlots) -> int:
+    """The last token that gets a slot."""
+    return slots_end(config, op.computed + len(op.hits) * config.block_size + op.tokens)
 
 
 def lacking(config: Config, pool: Pool, op: AllocateSlots) -> int:
     """How many blocks the request needs beside those that it has and its hits."""
-    owned = holding_of(pool, op.request).blocks + len(op.hits)
-    return blocks_for(config, slots_end(config, op.computed + len(op.hits) * config.block_size + op.tokens)) - owned
+    return blocks_for(config, end_of(config, op)) - holding_of(pool, op.request).blocks - len(op.hits)
 
 
 def registered(config: Config, pool: Pool, request: Request, end: int, owned: int, goes_back: int = 0) -> Result:
