@@ -55,8 +55,9 @@ Op = TypeVar("Op", bound=Operation)
 Result = tuple[State, Outcome]
 
 READY, PUT_BACK, FENCED = 7, 8, 9
-"""Further phases. The load is over and the request was looked at since; it was looked at and put back, without blocks,
-and still counts as one that computes a prompt; it has ended, and its blocks are freed behind so many steps."""
+"""Further phases. `READY`: the load is over, and the request was looked at since. `PUT_BACK`: it was looked at and put
+back, without blocks, and still counts as one that computes a prompt. `FENCED`: the request has ended, and its blocks
+are freed when `tokens` further steps are done."""
 
 HOLDING = (LOADING, LOADED, READY)
 """Those of requests in the queue that 0.33.0 serves first (`kv_holding_waiting`)."""
