@@ -202,7 +202,7 @@ def test_a_planted_bug_of_the_ring_in_shared_memory_is_found(name: str) -> None:
     target = InProcessTarget(open_ring, COMPONENT)
     with planted(Change(*PLANTED[name])):
         found = [
-            lockstep(COMPONENT, COMPONENT.normative, config, target, steps=800, seed=2, seconds_to_shrink=0.0).finding
+            lockstep(COMPONENT, COMPONENT.normative, config, target, steps=800, seed=1, seconds_to_shrink=0.0).finding
             for config in (BYTES, FIT_TIGHTLY)
         ]
     target.close()

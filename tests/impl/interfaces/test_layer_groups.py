@@ -19,9 +19,10 @@ from cacheimpl.kv_cache_manager.finding import Finding
 from cacheimpl.kv_cache_manager.reach import NEVER, Kind, Reach
 from cacheimpl.kv_cache_manager.tables import Tables
 from cacheproof.foundation.errors import InputError
+from cacheproof.model.finding import Difference
 from cacheproof.model.scope import Scope
 from cacheproof.targets.tensor import layer_groups_manager as targets
-from cachespec.kernel import Code
+from cachespec.kernel import REFUSED, Code
 from cachespec.layer_groups.configuration import FULL, STATE, Config
 from cachespec.layer_groups.operations import AllocateSlots, Commit
 
@@ -34,6 +35,14 @@ def is_driven(scope: Scope) -> bool:
     return bool(config.disciplined) and not (config.external and STATE in config.kinds)
 
 
+def is_estimated_too_high(finding: object) -> bool:
+    """0.33.0 refuses a request with states although the blocks suffice (C-KV-14); ours asks for what it takes."""
+    if not isinstance(finding, Difference) or STATE not in finding.trace.config.kinds:
+        return False
+    ours = finding.actual.outcome
+    return finding.expected.outcome == REFUSED and ours is not None and ours.code is Code.DONE
+
+
 @pytest.mark.parametrize("opened", [targets.open_later, targets.open_passed])
 def test_lockstep_in_every_scope(opened: Open) -> None:
     found = dict(findings("layer_groups", "normative", opened, steps=300))
@@ -42,9 +51,9 @@ def test_lockstep_in_every_scope(opened: Open) -> None:
 
 
 def test_the_latest_era() -> None:
-    found = dict(findings("layer_groups", "K2", targets.open_2026_11, steps=300, only=is_driven))
+    found = dict(findings("layer_groups", "K2", targets.open_2026_11, steps=600, only=is_driven))
     assert len(found) >= 8
-    assert set(found.values()) == {None}
+    assert all(finding is None or is_estimated_too_high(finding) for finding in found.values())
     assert differs("layer_groups", "normative", targets.open_2026_11, steps=300, only=is_driven)
 
 
@@ -56,7 +65,7 @@ def test_long_runs() -> None:
         ("K2", targets.open_2026_11, is_driven),
     ):
         found = dict(findings("layer_groups", variant, opened, steps=10_000, only=only, seed=7))
-        assert set(found.values()) == {None}
+        assert all(one is None or (variant == "K2" and is_estimated_too_high(one)) for one in found.values())
 
 
 def test_a_target_of_another_component() -> None:
