@@ -8,7 +8,17 @@ import pytest
 from tests.planting import Change, planted
 
 from cachespec.kernel import FROZEN, Code
-from cachespec.kv_blocks import COMPONENT, K1, K1B, K2, NORMATIVE_KV_BLOCKS, AllocateSlots, Config, FreeRequest
+from cachespec.kv_blocks import (
+    COMPONENT,
+    K1,
+    K1B,
+    K2,
+    NORMATIVE_KV_BLOCKS,
+    AllocateSlots,
+    Config,
+    FreeRequest,
+    GetComputedBlocks,
+)
 from cachespec.kv_blocks import era_free_list as lists
 from cachespec.kv_blocks.eras import K1_QUEUED, PoolVariant
 from cachespec.kv_blocks.state import Pool
@@ -136,3 +146,19 @@ def test_a_block_outside_the_list_cannot_be_removed() -> None:
 def test_both_eras_of_the_list_are_variants() -> None:
     listed = {tag for tag, variant in COMPONENT.variants.items() if variant.state is lists.LinkedPool}
     assert listed == {"K1", "K1b", "K1-short"}
+
+
+def test_a_sentinel_that_carries_a_content_is_found() -> None:
+    """C-KV-21 in 0.11.0: the broken queue hands out its tail, number -1, which is registered and found (lockstep)."""
+    config = Config(4, 5, ((0,), (0, 1, 2)), (6, 14), prompts=(3, 10), hashes=(0, 0, 2), steps=(1, 2, 4))
+    again = (AllocateSlots(1, 0, 1, (2, 2)), FreeRequest(1))
+    calls = (
+        *(AllocateSlots(0, 0, 1, ()), AllocateSlots(1, 0, 4, ()), FreeRequest(1), *again, *again),
+        *(AllocateSlots(1, 0, 1, (2, 2)), FreeRequest(0), FreeRequest(1)),
+        *(AllocateSlots(0, 0, 1, ()), AllocateSlots(1, 0, 4, ())),
+    )
+    state = K1.start(config)
+    for call in calls:
+        state, _ = K1.call(config, state, call)
+    _, found = K1.call(config, state, GetComputedBlocks(1, 10))
+    assert (found.code, found.values) == (Code.HIT, (lists.TAIL, lists.TAIL))

@@ -237,3 +237,15 @@ def test_a_request_that_is_over_gives_back_what_it_has_in_all_groups() -> None:
 )
 def test_a_wrong_configuration_is_refused_by_name(config: Config, words: str) -> None:
     assert words in (COMPONENT.invalid(config) or "")
+
+
+def test_blocks_behind_a_window_are_queued_together_in_0_33() -> None:
+    """Blocks 2 and 5 cannot be found, and 3 can: the last block that cannot is taken next (lockstep, 5 calls)."""
+    config = Config(14, (FULL, WINDOW), ((0, 1, 2, 3, 5),), (10,), (0, 3), sizes=(4, 2), hash_size=2, ahead=1)
+    variant = COMPONENT.variants["K2"]
+    state = variant.start(config)
+    for call in (AllocateSlots(0, 0, 4), AllocateSlots(0, 0, 4), Commit(0), Commit(0), AllocateSlots(0, 0, 1)):
+        state, outcome = variant.call(config, state, call)
+        assert outcome.code is Code.DONE
+    shown = COMPONENT.observe(config, variant.view(config, state))
+    assert shown["tables"] == (0, 0, 3, 1, 4, 5, 0, 1, 5, 0, 0, 0, 6, 2)

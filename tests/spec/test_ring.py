@@ -123,6 +123,14 @@ def test_clearing_leaves_no_chunk_whose_id_was_given_again(tag: str) -> None:
     assert COMPONENT.observe(few, view)["ids"] == ()
 
 
+@pytest.mark.parametrize(("tag", "answer"), [("M2", ()), ("M3", ()), (NORMATIVE, (0, 1))])
+def test_all_chunks_go_while_all_ids_are_live(tag: str, answer: tuple[int, ...]) -> None:
+    """C-SHM-21: the answer of a release goes by ids that the start has passed, and the start is where it was."""
+    few = Config(capacity=6, modulus=2, sizes=(1,), outstanding=2)
+    view, outcomes = ran(tag, few, [Allocate(0), Allocate(0), read(0, 0, 0), read(0, 1, 3), Free(6)])
+    assert (outcomes[-1].values, view.chunks, view.contents) == (answer, (), ())
+
+
 def test_a_handle_to_the_segment_of_a_writer_that_died() -> None:
     _, outcomes = ran(NORMATIVE, SMALL, [Allocate(0), Restart(), Allocate(1), read(0, 0, 0)])
     assert outcomes[-1] == STALE

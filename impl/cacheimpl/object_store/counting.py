@@ -122,7 +122,9 @@ class CountingWriter:
 
     def free_unused(self) -> tuple[int, ...]:
         """Chunks go, the oldest first, until one may not or twice the largest item is free (C-SHM-13). Their ids."""
-        gone = self._ring.free_buf(lambda identity, data: self.may_go(identity), 2 * self._largest)
+        live = tuple(self._ring.metadata)
+        self._ring.free_buf(lambda identity, data: self.may_go(identity), 2 * self._largest)
+        gone = tuple(identity for identity in live if identity not in self._ring.metadata)
         for identity in gone:
             key = self.id_index.pop(identity)
             if self.key_index.get(key, (0, -1))[1] == identity:

@@ -84,10 +84,14 @@ class ReleasedRingBuffer(SingleWriterShmRingBuffer):
             self.placement.starts[0] = 0
 
     def free_buf(self, is_free_fn: MayGo, nbytes: int | None = None) -> tuple[int, ...]:
-        """As ever; 0.11.0 counts as free what the memory says of the sizes."""
+        """Frees as the normative ring does; 0.11.0 counts as free what the memory says of the sizes.
+
+        Returns the ids that the start has passed: none if all ids were live and all chunks went (C-SHM-21).
+        """
+        before = self.placement.id_start
         gone = super().free_buf(is_free_fn, nbytes)
         self.placement.rebase()
-        return gone
+        return gone if self.placement.id_start != before else ()
 
     def drop_oldest(self) -> int:
         """The oldest chunk gives its bytes back; returns how many. Raises `UnknownAddressError` where there is none."""

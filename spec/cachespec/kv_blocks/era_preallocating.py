@@ -9,7 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from cachespec.kernel import FAILED, REFUSED
-from cachespec.kv_blocks.configuration import NOTHING, Config, Request, blocks_for, limit_of
+from cachespec.kv_blocks.configuration import (
+    NOTHING,
+    Config,
+    Content,
+    Request,
+    blocks_for,
+    content_of,
+    full_blocks,
+    limit_of,
+    prompt_of,
+)
 from cachespec.kv_blocks.era_rules import (
     Result,
     failed,
@@ -25,7 +35,7 @@ from cachespec.kv_blocks.era_rules import (
 )
 from cachespec.kv_blocks.operations import AllocateSlots, AppendSlots
 from cachespec.kv_blocks.state import Pool
-from cachespec.kv_blocks.transitions import holding_of
+from cachespec.kv_blocks.transitions import holding_of, register
 
 Preallocation = Callable[[Config, Pool, int, int], int]
 """`(needed, owned)`: how many blocks are taken."""
@@ -119,7 +129,7 @@ def allocate_or_append(config: Config, pool: Pool, op: AllocateSlots) -> Result:
         pool = lengthened(config, pool, op.request, more)
     full = min(end, config.lengths[op.request]) // config.block_size
     first = min(first_without_hash(pool, op.request, full), full)
-    pool, registered = register_blocks(config, pool, op.request, first, full)
+    pool, registered = register_behind(config, pool, op.request, first, full)
     if not registered:
         return failed(pool)
     return new_blocks(scheduled_to(registered_to(pool, op.request, full), op.request, end), op.request, owned)
@@ -131,3 +141,27 @@ def first_without_hash(pool: Pool, request: Request, full: int) -> int:
     while position < full and pool.registered.has(pool.tables.get((request, position), NOTHING)):
         position = position + 1
     return position
+
+
+def register_behind(config: Config, pool: Pool, request: Request, first: int, last: int) -> tuple[Pool, bool]:
+    """The blocks from `first` to before `last` are registered by their keys; False if an assertion fails."""
+    for position in range(first, last):
+        block = pool.tables.get((request, position), NOTHING)
+        if content_of(config, request, position) < 0 or block < 0 or pool.registered.has(block):
+            return pool, False
+        pool = register(config, pool, block, keyed(config, pool, request, position))
+    return pool, True
+
+
+def keyed(config: Config, pool: Pool, request: Request, position: int) -> Content:
+    """The content that the block's key names.
+
+    The keys of a prompt are known from its look-up. The key of a generated block is made from that of the block before
+    it in the table. If a repeated call has put a block of another content there (C-KV-5), the key belongs to no
+    content.
+    """
+    content = content_of(config, request, position)
+    if position == 0 or config.hashes or position < full_blocks(config, prompt_of(config, request)):
+        return content
+    before = pool.registered.get(pool.tables.get((request, position - 1), NOTHING), NOTHING)
+    return content if before == content_of(config, request, position - 1) else NOTHING

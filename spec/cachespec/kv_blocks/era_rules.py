@@ -7,7 +7,7 @@ what goes wrong half way is an assertion, which leaves behind what was done up t
 from __future__ import annotations
 
 from cachespec.kernel import ABSENT, DONE, FAILED, MISS, REFUSED, STALE, Code, Outcome
-from cachespec.kv_blocks.configuration import NOTHING, Block, Config, Content, Request, content_of, hash_of, limit_of
+from cachespec.kv_blocks.configuration import NOTHING, Block, Config, Request, content_of, hash_of, limit_of
 from cachespec.kv_blocks.operations import (
     Commit,
     CommonPrefix,
@@ -32,20 +32,18 @@ from cachespec.kv_blocks.transitions import (
 Result = tuple[Pool, Outcome]
 
 
-def first_with_hash(config: Config, pool: Pool, content: Content) -> Block:
-    """The block registered first under the hash, even if its content differs (C-KV-10)."""
-    copies = pool.prefix_map.get(hash_of(config, content), ())
-    return copies[0] if len(copies) > 0 else NOTHING
-
-
 def prefix_by_hash(config: Config, pool: Pool, request: Request, most: int) -> tuple[Block, ...]:
-    """The blocks of the longest cached prefix, at most `most`."""
+    """The blocks of the longest cached prefix, at most `most`.
+
+    Of each position the block that was registered first under the hash, even if its content differs (C-KV-10). A
+    sentinel that a broken free queue has handed out is found, too (C-KV-21).
+    """
     hits: tuple[Block, ...] = ()
     while len(hits) < most:
-        block = first_with_hash(config, pool, content_of(config, request, len(hits)))
-        if block < 0:
+        copies = pool.prefix_map.get(hash_of(config, content_of(config, request, len(hits))), ())
+        if len(copies) == 0:
             return hits
-        hits = (*hits, block)
+        hits = (*hits, copies[0])
     return hits
 
 

@@ -25,7 +25,7 @@ from cachespec.layer_groups.era_rules import (
 from cachespec.layer_groups.operations import AllocateSlots
 from cachespec.layer_groups.prefixes import first_needed
 from cachespec.layer_groups.state import NO_PROGRESS, Pool, Result, scheduled
-from cachespec.layer_groups.tables import give_back, row_of
+from cachespec.layer_groups.tables import drop, row_of
 
 
 def give_back_early(config: Config, pool: Pool, request: Request) -> Pool:
@@ -40,8 +40,19 @@ def give_back_early(config: Config, pool: Pool, request: Request) -> Pool:
 
 
 def give_back_processed(config: Config, pool: Pool, request: Request) -> Pool:
-    """After #47728: behind the window of the executed tokens; 0.33.0 also queues useless blocks first."""
-    return give_back(config, pool, request, pool.progress.get(request, NO_PROGRESS).computed)
+    """After #47728: behind the window of the executed tokens.
+
+    0.33.0 queues all blocks of a group together: those that cannot be found in front, the last one of them first.
+    """
+    tokens = pool.progress.get(request, NO_PROGRESS).computed
+    for group in range(len(config.kinds)):
+        gone = min(first_needed(config, group, tokens), row_of(pool, request, group).length)
+        for position in range(gone):
+            if not pool.registered.has(pool.tables.get((request, group, position), pool.null)):
+                pool = drop(pool, request, group, position)
+        for turn in range(gone):
+            pool = drop(pool, request, group, gone - 1 - turn)
+    return pool
 
 
 def group_by_group(config: Config, pool: Pool, op: AllocateSlots, hits: Hits, start: int) -> tuple[Pool, bool]:

@@ -59,6 +59,18 @@ def free_chunks_staying_behind(config: Config, ring: Ring, may_go: MayGo, want: 
     return rebased(config, ring), Outcome(Code.DONE, gone)
 
 
+def ids_between(config: Config, before: Ring, after: Ring) -> tuple[Id, ...]:
+    """What a release answers to freeing: the ids that the start has passed.
+
+    If all ids were live and all chunks went, the start is where it was, and the answer is that none went (C-SHM-21).
+    """
+    passed: tuple[Id, ...] = ()
+    identity = before.id_start
+    while identity != after.id_start:
+        passed, identity = (*passed, identity), successor(config, identity)
+    return passed
+
+
 def live_ids(ring: Ring) -> tuple[Id, ...]:
     """The ids in the table, of which there are few although there may be 2**31 ids.
 

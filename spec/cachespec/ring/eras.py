@@ -10,13 +10,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cachespec.kernel import DONE, NORMATIVE, Code, Containers, Outcome, Variant
-from cachespec.ring.chunks import Ring
+from cachespec.ring.chunks import Ring, free_chunks
 from cachespec.ring.configuration import Config
 from cachespec.ring.environment import calls, readable
 from cachespec.ring.era_chunks import (
     clear_beginning_again,
     clear_keeping_ids,
     free_chunks_staying_behind,
+    ids_between,
     live_ids,
     reserve_whatever_id,
     ring_with_a_chunk_that_is_not,
@@ -43,6 +44,18 @@ def allocate(config: Config, segment: Segment, op: Allocate) -> Result:
     return issue(config, segment._replace(ring=ring, memory=memory), op.content, identity, at), outcome
 
 
+def free(config: Config, segment: Segment, op: Free) -> Result:
+    """C-SHM-21."""
+    ring, outcome = free_chunks(config, segment.ring, lambda identity: may_go(segment, identity), op.want)
+    return freed(config, segment, ring, outcome)
+
+
+def freed(config: Config, segment: Segment, ring: Ring, outcome: Outcome) -> Result:
+    """The chunks are gone; the answer is what the start has passed."""
+    passed = ids_between(config, segment.ring, ring)
+    return forgotten(segment._replace(ring=ring), outcome.values), Outcome(Code.DONE, passed)
+
+
 def free_staying_behind(config: Config, segment: Segment, op: Free) -> Result:
     """C-SHM-1."""
 
@@ -52,7 +65,7 @@ def free_staying_behind(config: Config, segment: Segment, op: Free) -> Result:
     ring, outcome = free_chunks_staying_behind(
         config, segment.ring, lambda identity: may_go(segment, identity), op.want, size_at
     )
-    return forgotten(segment._replace(ring=ring), outcome.values), outcome
+    return freed(config, segment, ring, outcome)
 
 
 def clear_with(config: Config, segment: Segment, ring: Ring) -> Result:
@@ -94,9 +107,10 @@ RELEASED = replace(NORMATIVE_RING, normal=None).lacking({Revoke: NOBODY_TELLS, R
 KEEPING_IDS = RELEASED.era(
     "M3",
     "ring-2026-11",
-    {Allocate: allocate, Clear: clear_chunks},
+    {Allocate: allocate, Free: free, Clear: clear_chunks},
     {
         Allocate: "C-SHM-11: reuses the id of a live chunk",
+        Free: "C-SHM-21: answers that nothing went, if all ids were live and all chunks went",
         Clear: "C-SHM-12: frees chunks to which readers have handles",
     },
 )
@@ -112,7 +126,7 @@ STAYING_BEHIND = BEGINNING_AGAIN.era(
     "M1",
     "ring-2025-10",
     {Free: free_staying_behind},
-    {Free: "C-SHM-1: the start lags behind or jumps ahead by a lap"},
+    {Free: "C-SHM-1: the start lags behind or jumps ahead by a lap; C-SHM-21"},
     initial=initial_with_a_chunk_that_is_not,
     start_differs="C-SHM-1: the initial state contains a phantom chunk",
 )

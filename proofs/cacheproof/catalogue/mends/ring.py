@@ -33,9 +33,21 @@ def with_a_free_id(own: AnyTransition) -> AnyTransition:
     return allocate
 
 
+def naming_what_went(own: AnyTransition) -> AnyTransition:
+    """C-SHM-21: the answer names each chunk that was freed, all of them too."""
+
+    def free(config: Config, segment: Segment, op: Free) -> tuple[Segment, Outcome]:
+        after, outcome = own(config, segment, op)
+        by_age = ((segment.ring.id_start + age) % config.modulus for age in range(segment.ring.starts.length))
+        return after, outcome._replace(values=tuple(one for one in by_age if not after.ring.starts.has(one)))
+
+    return free
+
+
 MENDS = (
     Mend("C-SHM-1", ("M1",), together(transitions({Free: BEGINNING_AGAIN.transitions[Free]}), beginning_empty)),
     Mend("C-SHM-7", ("M1", "M2"), transitions({Clear: KEEPING_IDS.transitions[Clear]})),
     Mend("C-SHM-11", EVERY, around(with_a_free_id, Allocate)),
     Mend("C-SHM-12", EVERY, transitions({Clear: NORMATIVE_RING.transitions[Clear]})),
+    Mend("C-SHM-21", EVERY, around(naming_what_went, Free)),
 )

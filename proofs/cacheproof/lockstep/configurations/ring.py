@@ -1,8 +1,4 @@
-"""Rings of any width of their fields, with few ids, so that they come round within a run.
-
-There are never so few ids that all of them are live at once, as there never are of 2**31: where they are, a release
-frees the chunks and answers that it freed none.
-"""
+"""Rings of any width of their fields, with few ids, so that they come round within a run, or are all live at once."""
 
 from __future__ import annotations
 
@@ -21,7 +17,7 @@ def draw(source: random.Random) -> Config:
     live = capacity // (header + min(sizes))
     return Config(
         capacity=capacity,
-        modulus=source.choice((live + 2, 2 * live + 2, BASE**width // 2)),
+        modulus=source.choice((max(2, live - 1), max(2, live), live + 2, 2 * live + 2, BASE**width // 2)),
         header=header,
         sizes=sizes,
         readers=source.randint(1, 3),

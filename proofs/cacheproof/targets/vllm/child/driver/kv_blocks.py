@@ -15,6 +15,8 @@ from .kv_managers import Manager, Request, manager_of
 STALE, REFUSED = Reply("stale"), Reply("refused")
 UNHASHED = -1
 """The token of a block that is never full."""
+NO_CONTENT = -1
+"""How a key is shown that belongs to no content."""
 TWIN = "twin"
 """Who asks what a request with a table would find; no engine asks that of the request itself."""
 
@@ -60,7 +62,7 @@ class KvBlocksDriver:
             self._contents.update(zip(keys, chain, strict=False))
 
     def observe(self) -> dict[str, Any]:
-        """Where two contents have one key, what a block carries cannot be told."""
+        """If two contents have one key, what a block carries cannot be told. A key of no content is shown as -1."""
         manager = self._manager
         tables = [(number, self._table(number)) for number in range(len(self._config["lengths"]))]
         shown: dict[str, Any] = {
@@ -69,7 +71,9 @@ class KvBlocksDriver:
             "tables": list(_flat((number, len(blocks), *blocks) for number, blocks in tables if blocks)),
         }
         if not self._config.get("hashes"):
-            shown["carried"] = list(_flat((block, self._contents[key]) for block, key in manager.carried()))
+            shown["carried"] = list(
+                _flat((block, self._contents.get(key, NO_CONTENT)) for block, key in manager.carried())
+            )
         return shown
 
     def _get_computed_blocks(self, message: Mapping[str, Any]) -> Reply:
