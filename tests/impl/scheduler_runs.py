@@ -8,11 +8,20 @@ from typing import Any
 
 from cacheimpl import scheduler as tensors
 from cacheimpl.writing import IN_PLACE, Writing
-from cacheproof.lockstep.macros.vocabularies.scheduler import crowded as load
+from cacheproof.lockstep.macros.vocabularies import scheduler as loads
 from cacheproof.targets.tensor.bursts.scheduler import RoundsTarget
 from cachespec.kernel import FROZEN, Operation
 from cachespec.scheduler import NORMATIVE_SCHEDULER, Config
-from cachespec.scheduler.operations import Abort, Add, ResetEncoderCache, ResetPrefixCache, Schedule, Update
+from cachespec.scheduler.operations import (
+    Abort,
+    Add,
+    Compile,
+    ResetEncoderCache,
+    ResetPrefixCache,
+    ResetRunning,
+    Schedule,
+    Update,
+)
 from cachespec.scheduler.work import normal
 
 Extent = tensors.Extent
@@ -20,7 +29,18 @@ Extent = tensors.Extent
 
 def crowded(requests: int, seed: int, *, items: int = 2, room: float = 0.4) -> Config:
     """A load of so many requests."""
-    return load(requests, random.Random(f"{requests} {seed}"), items=items, room=room)
+    return loads.crowded(requests, random.Random(f"{requests} {seed}"), items=items, room=room)
+
+
+def bounded(config: Config, seed: int) -> Config:
+    """A load with stop tokens, adapters, grammars, stages of a pipeline, a watermark; each in some of the seeds."""
+    return loads.bounded(config, random.Random(f"bounded {seed}"))
+
+
+def of_sort(sort: str, config: Config, seed: int) -> Config:
+    """A load with KV from `elsewhere`, of sessions (`conversing`), or for an encoder-decoder model (`crossing`)."""
+    changed: Config = getattr(loads, sort)(config, random.Random(f"{sort} {seed}"))
+    return changed
 
 
 def pictured(requests: int, seed: int) -> Config:
@@ -82,6 +102,10 @@ class Lockstep:
     def next_operation(self) -> Operation:
         """Mostly arrivals, rounds and updates; sometimes an abort or a reset."""
         requests, chance = range(len(self.config.prompts)), self.draw.random()
+        if any(self.config.grammars) and self.draw.random() < 0.1:
+            return Compile(self.draw.choice(requests))
+        if self.config.running_resets and chance < 0.005:
+            return ResetRunning()
         if chance < 0.01:
             return self.draw.choice((ResetPrefixCache(), ResetEncoderCache()))
         live = (*self.right.waiting, *self.right.running)
@@ -134,3 +158,9 @@ class Lockstep:
         seen["encoding and evicting at once"] += encoding > 1 and len(plan.dropped) > 0 and self.left.calls == 0
         seen["shared items"] += sum(len(one.relies) > len(one.encode) for one in plan.scheduled)
         seen["several victims"] += len(plan.preempted) > 1
+        seen["passed over"] += any(
+            one in after.waiting
+            for part in plan.scheduled
+            if part.request in before.waiting
+            for one in before.waiting[: before.waiting.index(part.request)]
+        )

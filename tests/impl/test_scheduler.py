@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from tests.impl.scheduler_runs import Extent, Lockstep, Tensors, crowded, pictured
+from tests.impl.scheduler_runs import Extent, Lockstep, Tensors, bounded, crowded, pictured
 
 from cacheimpl import scheduler
 from cacheimpl.writing import COPYING, IN_PLACE
@@ -39,6 +39,23 @@ SMALL = (
     "uncut-and-preempted",
     "infeasible-blocks",
     "infeasible-item",
+    "adapters",
+    "stops",
+    "stops-ahead",
+    "least-output",
+    "pipelined-drafts",
+    "pipelined-late-drafts",
+    "running-resets-with-priorities",
+    "grammars",
+    "failed-load",
+    "failed-and-shared",
+    "failed-step-ahead",
+    "loads",
+    "loads-without-room",
+    "longer-turns",
+    "sessions-without-room",
+    "sessions-beyond-the-model",
+    "encoder-decoder-ahead",
 )
 LARGE = sorted(set(SCOPES) - {*SMALL, "worked-example"})
 
@@ -110,6 +127,30 @@ def test_random_runs_of_many_requests_are_the_specifications() -> None:
     seen = played(64, range(10, 12), 120, 40, 0.15)
     assert seen["admitted"] > 64
     assert seen["rounds"] > seen["rounds at once"] > 10
+
+
+def played_with_bounds(requests: int, seeds: range, steps: int, every: int) -> dict[str, int]:
+    """What has happened where stop tokens, adapters, grammars and the like bound the steps."""
+    seen: dict[str, int] = {}
+    for seed in seeds:
+        config = bounded(crowded(requests, seed, room=0.3), seed)
+        run = Lockstep(config, extents(config, seed), seed, (COPYING, IN_PLACE)[seed % 2])
+        run.play(steps, every, together=requests if seed % 3 else requests // 2)
+        for what, count in run.seen.items():
+            seen[what] = seen.get(what, 0) + count
+    return seen
+
+
+def test_random_runs_with_bounds_are_the_specifications() -> None:
+    seen = played_with_bounds(6, range(16), 300, 1)
+    assert set(seen) >= {"preempted", "hits", "passed over"}
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(("requests", "seeds"), [(3, 300), (6, 300), (24, 60)])
+def test_long_random_runs_with_bounds_are_the_specifications(requests: int, seeds: int) -> None:
+    seen = played_with_bounds(requests, range(100, 100 + seeds), 400, 10)
+    assert set(seen) >= {"preempted", "several victims", "hits", "passed over"}
 
 
 def test_random_runs_with_pictures_are_the_specifications() -> None:

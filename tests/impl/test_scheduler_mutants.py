@@ -48,8 +48,33 @@ MUTANTS: dict[str, tuple[str, str, str, str]] = {
     "an item that was computed is waited for": (
         "many pictures on a run",
         f"{CODE}.reserving.up_to_barred",
-        "$items.starts + $items.lengths > $start[:, None]",
+        "$ends >= $start[:, None]",
         "$items.starts >= 0",
+    ),
+    "blocks that a transfer holds are given back": (
+        "loads",
+        f"{CODE}.single.given_back_from",
+        "$x & ($first != OUTSIDE)",
+        "$x",
+    ),
+    "the void step of a request that was stopped counts": (
+        "stops-ahead",
+        f"{CODE}.requests.update",
+        "$state.turns.shape[0] > 1",
+        "False",
+    ),
+    "a failed step keeps its computed tokens": (
+        "failed-step-ahead",
+        f"{CODE}.transfers.failed_step",
+        "torch.where($mine, $tokens, $after.computed)",
+        "$after.computed",
+    ),
+    "the next turn of a session waits on": ("longer-turns", f"{CODE}.requests.release", "$config.sessions", "False"),
+    "a session that is aborted between turns goes on": (
+        "sessions",
+        f"{CODE}.requests.abort",
+        "$live | row(awaited($config, $state), $request)",
+        "$live",
     ),
     "what many encode is not charged": (
         "compute-budget",
@@ -102,7 +127,7 @@ MUTANTS: dict[str, tuple[str, str, str, str]] = {
     ),
     "victims wait in the wrong order": (
         "six on a run",
-        f"{CODE}.single.preempted",
+        f"{CODE}.single.set_back",
         "before_equals(*$first, $turns)",
         "before_equals(*$first, -$turns)",
     ),
@@ -184,9 +209,9 @@ MUTANTS: dict[str, tuple[str, str, str, str]] = {
     ),
     "an item is released too late": (
         "shared-item",
-        f"{CODE}.requests.update",
-        "$x <= $plan.end[:, None]",
-        "$x < $plan.end[:, None]",
+        f"{CODE}.items.are_behind",
+        "$x <= $end[:, None]",
+        "$x < $end[:, None]",
     ),
     "who is finished last goes first": (
         "shared-item",

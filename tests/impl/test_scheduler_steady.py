@@ -129,7 +129,7 @@ FORMS = {"lists": 256, "tensors": 0, "at the boundary": 2}
 
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cacheimpl.scheduler.engine.PATIENCE", 2)
+    monkeypatch.setattr("cacheimpl.scheduler.core.PATIENCE", 2)
     monkeypatch.setattr(steady, "LEAST_STEPS", 1)
     monkeypatch.setattr(steady, "AHEAD", 3)
 
@@ -147,7 +147,7 @@ def test_many_loads() -> None:
 
 
 def test_a_calendar_is_not_tried_at_each_step_where_it_does_not_pay(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cacheimpl.scheduler.engine.PATIENCE", 63)
+    monkeypatch.setattr("cacheimpl.scheduler.core.PATIENCE", 63)
     scheduler = engine(160, 40)
     for number in range(4):
         scheduler.add_request(Asked(str(number), [number] * 3, 40))

@@ -41,12 +41,14 @@ def admit(
     *,
     width: int,
     reach: Reach | None = None,
+    spare: Tensor | None = None,
     write: Writing = COPYING,
 ) -> tuple[Pool, Slots]:
     """`allocate_slots` for requests of which some have found blocks ([turns] each); one request is always answered.
 
     The turns from `Slots.served` on that are UNANSWERED are asked again, with hits that are looked up again. Without a
     `reach` the whole free queue is passed over; with one that is too short, the first turn may be unanswered too.
+    `spare`: free blocks that each turn has to leave ([turns] int64), 0 if None.
     """
     held, written, planned = (
         column.index_select(0, requests) for column in (pool.blocks, pool.computed, pool.scheduled)
@@ -63,7 +65,8 @@ def admit(
     lost = may_lose_hits(pool, ask, front, adopters[adopted.numel() :])
     if reach is not None:
         lost = lost | (distance(pool, adopted, reach.places, behind=reach.behind) >= reach.cells).any(1)
-    refused = ~lost & ((tokens <= 0) | (ask.up_to + revived.cumsum(0) > pool.free))
+    taken = ask.up_to + revived.cumsum(0)
+    refused = ~lost & ((tokens <= 0) | ((taken if spare is None else taken + spare) > pool.free))
     reached = (ask.possible & (refused | ask.too_wide | lost)).cumsum(0) == 0
     done = ask.possible & reached
     adopting = adopt(config, pool, requests, hits, done, write, reach)

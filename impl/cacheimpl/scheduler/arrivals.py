@@ -22,10 +22,12 @@ from cacheimpl.scheduler.errors import (
     InvalidRequestError,
     NeverServedError,
     TooManyRequestsError,
+    UnknownRequestError,
+    UnsupportedError,
 )
 from cacheimpl.scheduler.feasibility import item_fits, limits_of, on_host, request_fits
 from cacheimpl.scheduler.growth import grown, grown_plan
-from cacheimpl.scheduler.reading import Item, Read, read_of
+from cacheimpl.scheduler.reading import Elsewhere, Item, Read, read_of
 from cacheimpl.scheduler.requests import arrived, forgotten, nameless
 from cacheimpl.scheduler.settings import Settings
 from cacheimpl.scheduler.state import Config, State
@@ -52,6 +54,32 @@ class Items:
             del self.names[row], self.lengths[row]
 
 
+class Adapters:
+    """Numbers of adapters, from 1 on, while a request has them."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+        self._of_row: dict[int, str] = {}
+        self._given = 0
+
+    def number(self, row: int, name: str | None) -> int:
+        """The number of the adapter that the request of this row has; 0 for none."""
+        if name is None:
+            self.leave(row)
+            return 0
+        if name not in self._numbers:
+            self._given += 1
+            self._numbers[name] = self._given
+        self._of_row[row] = name
+        return self._numbers[name]
+
+    def leave(self, row: int) -> None:
+        """The request of this row is known no more."""
+        name = self._of_row.pop(row, None)
+        if name is not None and name not in self._of_row.values():
+            del self._numbers[name]
+
+
 class Noted(NamedTuple):
     """A request that has its row, and of which nothing is on the device yet."""
 
@@ -59,6 +87,9 @@ class Noted(NamedTuple):
     read: Read
     final: int
     """Its tokens once it is finished"""
+    elsewhere: Elsewhere
+    before: int | None
+    """The row of the turn before it in its session"""
 
 
 class Arrivals:
@@ -68,6 +99,15 @@ class Arrivals:
         self.settings, self.config = settings, config
         self.names: dict[int, str] = {}
         self.items = Items(settings.encoder_contents_at_first)
+        self.adapters = Adapters()
+        self.least: dict[int, int] = {}
+        """By row, the output tokens before which no stop token ends the request, if there are any"""
+        self._finals: dict[int, int] = {}
+        """By row, the tokens of the request once it is finished"""
+        self._turns: dict[int, int] = {}
+        """By row, the row of the next turn of the request's session, if it has arrived"""
+        self._finished: dict[str, int] = {}
+        """Rows of requests that are finished, and that plans may still name"""
         self._limits = on_host(limits_of(config))
         self._rows: dict[str, int] = {}
         self._free = list(range(settings.max_requests))[::-1]
@@ -93,7 +133,7 @@ class Arrivals:
     def end(self, rows: Iterable[int]) -> None:
         """They wait and run no more; their rows are still named by plans."""
         for row in rows:
-            del self._rows[self.names[row]]
+            self._finished[self.names[row]] = self._rows.pop(self.names[row])
 
     # At once --------------------------------------------------------------------------------------------------------
 
@@ -105,17 +145,31 @@ class Arrivals:
         """Whether aborts are waiting to be written to the device."""
         return bool(self._leaving)
 
-    def add(self, request: PromptRequest, state: State) -> State:
-        """A request that arrives has a row, and waits when the next step begins.
+    def last_row_of(self, name: str) -> int | None:
+        """The row of a request that waits, runs or has ended; None if it is not known (any more)."""
+        rows = [row for row, known in self.names.items() if known == name]
+        return self._rows.get(name, rows[-1] if rows else None)
+
+    def has_next_turn(self, row: int) -> bool:
+        """Whether the next turn of its session has arrived."""
+        return row in self._turns
+
+    def ends_at(self, row: int, tokens: int) -> None:
+        """A stop token ends the request with so many tokens."""
+        self._finals[row] = tokens
+
+    def add(self, request: PromptRequest, state: State, elsewhere: Elsewhere) -> State:
+        """A request that arrives has a row, and waits when the next step begins; a turn waits for the one before it.
 
         Returns the state, in larger tables where its items need some.
         """
         read = self._checked(request)
+        before = self._turn_before(read, elsewhere)
         final = min(len(read.tokens) + read.outputs, self.settings.max_model_len)
         if not self._is_feasible(read, final):
             raise NeverServedError(f"request {read.name!r} has {len(read.tokens)} tokens, and can never be served")
         if not self._free:
-            self._collect_rows(state)
+            self._collect_rows(state, keeping=before)
         if not self._free:
             raise TooManyRequestsError(f"{self.settings.max_requests} requests are known: none has ended")
         row = self._free[-1]
@@ -124,15 +178,57 @@ class Arrivals:
             self._shown[row] = [self.items.number(item) for item in read.items]
         self._free.pop()
         self._rows[read.name], self.names[row] = row, read.name
-        self._new.append(Noted(row, read, final))
+        self._new.append(Noted(row, read, final, elsewhere, before))
+        self._finals[row] = final
+        self._finished.pop(read.name, None)
+        self._turns.pop(row, None)
+        if before is not None:
+            self._turns[before] = row
+        self.least.pop(row, None)
+        if read.least:
+            self.least[row] = read.least
+        self.config = self.config._replace(
+            compiles=self.config.compiles or read.grammar,
+            loads=self.config.loads or elsewhere.load_first,
+            sends=self.config.sends or elsewhere.send,
+            sessions=self.config.sessions or before is not None,
+        )
         return state
 
     def abort(self, name: str) -> None:
-        """Who waits or runs does so no more. What it has is given back before the next step, or the next output."""
-        self._leaving.append(self._rows.pop(name))
+        """Who waits or runs does so no more, nor do later turns of its session.
+
+        What it has is given back before the next step, or the next output.
+        """
+        row: int | None = self._rows[name]
+        while row is not None and self._rows.pop(self.names[row], None) == row:
+            self._leaving.append(row)
+            row = self._turns.get(row)
+
+    def _turn_before(self, read: Read, elsewhere: Elsewhere) -> int | None:
+        """The row of the turn before it; None where it is in no session, or the first turn."""
+        if elsewhere.after is None:
+            return None
+        row = self._rows.get(elsewhere.after, self._finished.get(elsewhere.after))
+        if row is None:
+            raise UnknownRequestError(
+                f"request {elsewhere.after!r}, the turn before {read.name!r}, is not known (any more)"
+            )
+        if row in self._turns:
+            raise InvalidRequestError(
+                f"request {elsewhere.after!r} has a next turn already: {self.names[self._turns[row]]!r}"
+            )
+        if len(read.tokens) < self._finals[row]:
+            raise InvalidRequestError(
+                f"turn {read.name!r} has {len(read.tokens)} tokens: its session keeps {self._finals[row] - 1}, and "
+                f"the turn adds some"
+            )
+        return row
 
     def _is_feasible(self, read: Read, final: int) -> bool:
         limits, prompt, whole = self._limits, len(read.tokens), self.settings.disable_chunked_mm_input
+        if self.settings.encoder_decoder and sum(item.length for item in read.items) > limits.item:
+            return False
         return bool(request_fits(limits, prompt, final)) and all(
             item_fits(limits, prompt, item.start, item.length, whole=whole) for item in read.items
         )
@@ -147,11 +243,15 @@ class Arrivals:
             raise NeverServedError(
                 f"request {read.name!r} has {len(read.tokens)} tokens, of {self.settings.max_model_len}"
             )
+        if read.adapter is not None and self.settings.max_loras == 0:
+            raise UnsupportedError(f"request {read.name!r} has lora_request: the setting max_loras is 0")
         if len(read.items) > self.settings.max_items:
             raise InvalidRequestError(f"request {read.name!r} has more than {self.settings.max_items} items")
-        end, lengths = 0, dict[str, int]()
+        end, lengths, apart = 0, dict[str, int](), self.settings.encoder_decoder
         for item in read.items:
-            if item.start < end or item.length <= 0 or item.start + item.length > len(read.tokens):
+            if apart and (item.start != 0 or item.length <= 0):
+                raise InvalidRequestError(f"request {read.name!r}: items of an encoder-decoder model begin at 0")
+            if not apart and (item.start < end or item.length <= 0 or item.start + item.length > len(read.tokens)):
                 raise InvalidRequestError(f"request {read.name!r}: items stand one behind the other in the prompt")
             end = item.start + item.length
             known = self.items.rows.get(item.identifier)
@@ -185,7 +285,11 @@ class Arrivals:
         order = torch.full_like(state.waiting, -1)
         order[rows] = torch.arange(len(new), device=rows.device)
         joining = order >= 0
-        return arrived(self.config, forgotten(state, joining), joining, order), len(new)
+        state = forgotten(state, joining)
+        if self.config.sessions:
+            turns = joining & (self.config.before >= 0)
+            state, joining = state._replace(queued=state.queued | turns), joining & ~turns
+        return arrived(self.config, state, joining, order), len(new)
 
     def taken_leaving(self, most: int) -> list[Tensor]:
         """The rows of those that were aborted, in this order, so many at a time; they are noted no more."""
@@ -197,32 +301,54 @@ class Arrivals:
         """Their rows in every table; which those are ([new] int64)."""
         chains = [self._chain(noted, state) for noted in new]
         config, count, device = self.config, len(new), self.config.rows.device
-        by_priority, most = self.settings.by_priority, self.settings.max_items
+        by_priority, most, adapters = self.settings.by_priority, self.settings.max_items, self.adapters
         numbers = [noted.row for noted in new]
         numbers += [len(noted.read.tokens) for noted in new]
         numbers += [noted.final for noted in new]
         numbers += [noted.read.priority if by_priority else 0 for noted in new]
         numbers += [len(chain) for chain in chains]
-        columns = torch.tensor(numbers).to(device).view(5, count)
-        rows, prompts, finals, priorities, lengths = columns.unbind()
+        numbers += [adapters.number(noted.row, noted.read.adapter) for noted in new]
+        numbers += [noted.read.grammar for noted in new]
+        numbers += [noted.elsewhere.external for noted in new]
+        numbers += [noted.elsewhere.load_first for noted in new]
+        numbers += [noted.elsewhere.send for noted in new]
+        numbers += [self._awaits(noted) for noted in new]
+        columns = torch.tensor(numbers).to(device).view(11, count)
+        rows, prompts, finals, priorities, lengths, loras, grammars, external, later, sent, before = columns.unbind()
         self._write_contents(rows, lengths, chains)
         for table, column in (
             (config.kv.lengths, finals),
             (config.prompts, prompts),
             (config.finals, finals),
+            (config.ends, finals),
             (config.priorities, priorities),
+            (config.adapters, loras),
+            (config.grammars, grammars.bool()),
+            (config.external, external),
+            (config.later, later.bool()),
+            (config.sent, sent.bool()),
+            (config.before, before),
         ):
             table.index_copy_(0, rows, column)
         if most > 0:
             self._write_items(rows, new)
         return rows
 
+    def _awaits(self, noted: Noted) -> int:
+        """The row of the turn before it, while that waits or runs; -1 otherwise."""
+        row = noted.before
+        return -1 if row is None or self._rows.get(self.names[row]) != row else row
+
     def _chain(self, noted: Noted, state: State) -> list[int]:
         """The numbers of what its blocks hold, first to last."""
         settings, read = self.settings, noted.read
         if self._contents.left < settings.positions:
             self._collect_contents(state)
-        chain = self._contents.of_prompt(read.tokens, settings.block_size, read.items)
+        if noted.before is None:
+            chain = self._contents.of_prompt(read.tokens, settings.block_size, read.items, read.adapter)
+        else:
+            kept = (self._finals[noted.before] - 1) // settings.block_size
+            chain = self._of_row[noted.before][:kept]
         chain += self._contents.fresh(noted.final // settings.block_size - len(chain))
         self._of_row[noted.row] = chain
         return chain
@@ -258,15 +384,19 @@ class Arrivals:
 
     # What is taken back ---------------------------------------------------------------------------------------------
 
-    def _collect_rows(self, state: State) -> None:
-        """Rows of requests that no plan names any more; to look reads from the device."""
+    def _collect_rows(self, state: State, *, keeping: int | None) -> None:
+        """Rows of requests that no plan names any more, but for one; to look reads from the device."""
         there = nameless(state).nonzero().flatten().tolist()
         new = {noted.row for noted in self._new}
         for row in there:
-            if row in self.names and self._rows.get(self.names[row]) != row and row not in new:
-                del self.names[row]
+            if row in self.names and self._rows.get(self.names[row]) != row and row not in new and row != keeping:
+                self._finished.pop(self.names.pop(row), None)
+                self._turns = {
+                    turn: following for turn, following in self._turns.items() if row not in (turn, following)
+                }
                 self._of_row.pop(row, None)
                 self._shown.pop(row, None)
+                self.adapters.leave(row)
                 self._free.append(row)
 
     def _collect_contents(self, state: State) -> None:

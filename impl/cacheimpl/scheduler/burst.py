@@ -17,8 +17,10 @@ from cacheimpl.scheduler.counts import aligned, known_length, length_in_sight, l
 from cacheimpl.scheduler.items import items_of
 from cacheimpl.scheduler.lines import behind_equals, by_request, by_row, rows_in_order
 from cacheimpl.scheduler.plans import Parts, with_parts
+from cacheimpl.scheduler.readiness import candidates, has_adapter_there
 from cacheimpl.scheduler.reserving import held_from_now_on, reserved, up_to_barred
 from cacheimpl.scheduler.state import Config, State
+from cacheimpl.scheduler.transferring import loading_in_step, waits_with_blocks
 from cacheimpl.writing import Writing
 
 
@@ -95,7 +97,7 @@ def serve_first(
 
 def before_barred(config: Config, state: State, row: Tensor, start: Tensor) -> Tensor:
     """[turns] int64: so many tokens come before the first item that these requests may not ask for any more."""
-    return up_to_barred(items_of(config, row), state.encoder.held.index_select(0, row), start, state.closed)
+    return up_to_barred(config, items_of(config, row), state.encoder.held.index_select(0, row), start, state.closed)
 
 
 def with_items(config: Config, state: State, parts: Parts) -> State:
@@ -123,6 +125,8 @@ def admit_first(config: Config, state: State, *, turns: int, items: bool, write:
 
     - its count is a sum, as for those that run, or the budget ends before its whole prompt and prompts are not cut;
     - each item that its tokens touch is there or can be encoded, as for those that run;
+    - its adapter, if it has one, is that of a request that runs;
+    - its KV is not loaded before it is admitted, and no request that waits has blocks;
     - its hits are still there when its turn comes: no block that was taken before is one of them. Then to take the hits
       of all out of the free queue first, and the blocks that they lack afterwards, takes the same blocks as one request
       after the other.
@@ -132,20 +136,22 @@ def admit_first(config: Config, state: State, *, turns: int, items: bool, write:
     here: it could have lost them, and then it asks for other tokens. Nor is one that touches items: its attempt pins
     some and gives them up again, and they are the youngest then.
     """
-    line, nobody = state.waiting, config.rows.shape[0]
+    line, nobody = candidates(config, state), config.rows.shape[0]
     rows, places = rows_in_order(line, config.rows, write)[:turns], config.rows[:turns]
     row = rows.clamp(max=nobody - 1)
     asked = (rows < nobody) & state.open & (state.served >= state.to_serve) & ~state.ended
     known = known_length(config, state).index_select(0, row)
     prompt = config.prompts.index_select(0, row)
-    hits = kv_blocks.get_computed_blocks(config.kv, state.kv, rows.masked_fill(~asked, nobody), known)
+    searched = known if config.caching else torch.zeros_like(known)
+    hits = kv_blocks.get_computed_blocks(config.kv, state.kv, rows.masked_fill(~asked, nobody), searched)
     cached = hits.lengths * config.block_size
     start = torch.maximum(cached, torch.minimum(config.external.index_select(0, row), known - 1))
     most = limited(config, known - start) * asked
     barred = before_barred(config, state, row, start) if items else None
     counts = cut(aligned(config, prompt, known, start, most), barred)
     left = state.tokens_left + counts - counts.cumsum(0)
-    considered = asked & (left > 0) & (length(state.running) + places < config.max_running)
+    run = length(state.running) + places
+    considered = asked & (left > 0) & (run < config.max_running)
     tokens = aligned(config, prompt, known, start, torch.minimum(most, left.clamp(min=0)))
     settled = considered
     if not config.chunked:
@@ -153,6 +159,10 @@ def admit_first(config: Config, state: State, *, turns: int, items: bool, write:
     elif config.alignment > 0:
         settled = settled & (most <= left)
     tokens = cut(tokens, barred)
+    if config.most_adapters > 0:
+        settled = settled & has_adapter_there(config, state, row)
+    if config.loads:
+        settled = settled & ~config.later.index_select(0, row) & ~waits_with_blocks(state).any()
     reservation = reserved(config, state, row, items_of(config, row), start, tokens) if items else None
     if reservation is not None:
         settled = settled & reservation.settled
@@ -166,6 +176,7 @@ def admit_first(config: Config, state: State, *, turns: int, items: bool, write:
         start - cached + tokens,
         hits,
         width=state.kv.tables.shape[1] - 1,
+        spare=torch.where(run > 0, config.watermark, 0) if config.watermark > 0 else None,
         write=write,
     )
     stop = torch.minimum(asks.sum(), slots.served)
@@ -183,6 +194,8 @@ def admit_first(config: Config, state: State, *, turns: int, items: bool, write:
         relies=None if reservation is None else by_request(line, reservation.reads),
     )
     after = with_parts(config, with_items(config, state, parts), parts, length_in_sight(config, state))
+    if config.fails:
+        after = loading_in_step(after, chosen & by_request(line, start > cached), parts.start)
     return admitted(config, after, chosen)._replace(kv=kv, ended=state.ended | turned_down.any())
 
 

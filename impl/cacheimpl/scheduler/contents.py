@@ -19,7 +19,7 @@ WORD = "q"
 
 Among = tuple[tuple[Any, ...], ...]
 """What words do not say of a block: items of which tokens are in it, each with the place in it where the item begins,
-which may be before it; and tokens that do not fit a word, with their places."""
+which may be before it; tokens that do not fit a word, with their places; and, of the first block, the adapter."""
 
 
 class Tokens:
@@ -67,10 +67,17 @@ class Contents:
         """How many numbers there are to give."""
         return len(self._free)
 
-    def of_prompt(self, tokens: Tokens, block_size: int, items: Sequence[tuple[Any, int, int]]) -> list[int]:
-        """The numbers of the full blocks of a prompt; `items` are identifier, first token and length of each."""
+    def of_prompt(
+        self, tokens: Tokens, block_size: int, items: Sequence[tuple[Any, int, int]], adapter: str | None = None
+    ) -> list[int]:
+        """The numbers of the full blocks of a prompt; `items` are identifier, first token and length of each.
+
+        Requests with different adapters have no block in common.
+        """
         size, full = block_size * tokens.words.itemsize, len(tokens) // block_size
         memory, among = tokens.words.tobytes(), among_blocks(tokens, block_size, items)
+        if adapter is not None:
+            among[0] = (*among.get(0, ()), (adapter,))
         numbers, rest = list[int](), self._root
         while True:
             known = common(rest, memory, among, len(numbers), full, size)

@@ -26,13 +26,14 @@ def length_in_sight(config: Config, state: State) -> Tensor:
 def wanted(config: Config, state: State, sight: Tensor) -> Tensor:
     """What running requests have to compute, with their drafts; never their last token.
 
-    While drafts of a request are in flight it is not known where it goes on: nothing. `sight`: the length in sight.
+    While drafts of a request are in flight it is not known where it goes on: nothing. With pipeline stages the same
+    holds while a token of it is sampled. `sight`: the length in sight.
     """
-    if config.drafts == 0:
+    if config.drafts == 0 and not config.pipelined:
         return (torch.minimum(sight, config.finals - constant(1, sight.device)) - state.computed).clamp(min=0)
     end = torch.minimum(sight + state.proposed, config.finals - 1)
-    verifying = ((state.drafts > 0) & ~state.void).any(0)
-    return (end - state.computed).clamp(min=0).masked_fill(verifying, 0)
+    unknown = (state.samples if config.pipelined else state.drafts > 0) & ~state.void
+    return (end - state.computed).clamp(min=0).masked_fill(unknown.any(0), 0)
 
 
 def limited(config: Config, tokens: Tensor) -> Tensor:

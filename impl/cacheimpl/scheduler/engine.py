@@ -1,371 +1,111 @@
-"""`Scheduler`: vLLM's calls on top of the tensor functions, a whole step in a few dozen tensor operations.
-
-The device does the work for all running requests. The host reads a few numbers once a step: whether the round goes on,
-and which requests are finished. It collects arrivals and aborts, and writes their rows together before the next step.
-"""
+"""`Scheduler`: vLLM's calls on top of the tensor functions, with KV that an external store loads or takes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor
 
-from cacheimpl import kv_blocks
-from cacheimpl.answer import UNANSWERED, Code
+from cacheimpl.answer import Code
 from cacheimpl.constants import constant
 from cacheimpl.counts import whole
-from cacheimpl.devices import usable
-from cacheimpl.recency import OUTSIDE, length
-from cacheimpl.request import PromptRequest
-from cacheimpl.scheduler import requests, rounds
-from cacheimpl.scheduler.arrivals import Arrivals
-from cacheimpl.scheduler.counts import filling
-from cacheimpl.scheduler.errors import (
-    InvalidAcceptedError,
-    InvalidRequestError,
-    InvalidSettingError,
-    NoPlanError,
-    TooManyPlansError,
-    UnknownRequestError,
-)
-from cacheimpl.scheduler.items import items_matter
-from cacheimpl.scheduler.output import ForeseenOutput, SchedulerOutput
-from cacheimpl.scheduler.rounds import Extent
-from cacheimpl.scheduler.settings import Settings, tables_of
-from cacheimpl.scheduler.state import Config, Plan, State, empty
-from cacheimpl.scheduler.steady import Steady, begun
-from cacheimpl.writing import SERVING
-
-PATIENCE, LEAST_PAID = 63, 8
-"""Steps at most before another calendar is tried, and steps that one must have served for the next to begin at once."""
-ADMISSIONS, WIDE, RELEASES = 256, 8, 64
-"""How much one call does at most; more is done in the next one, in the same step."""
+from cacheimpl.recency import length
+from cacheimpl.scheduler import transfers
+from cacheimpl.scheduler.core import SchedulerCore
+from cacheimpl.scheduler.errors import InvalidRequestError, NoPlanError, UnknownRequestError
+from cacheimpl.scheduler.settings import LARGEST
+from cacheimpl.scheduler.transferring import IN_STEP, LOADING, NO_TRANSFER
+from cacheimpl.writing import COPYING
 
 
-class Scheduler:
-    """Requests, both caches and the plans in flight of one engine.
+class Scheduler(SchedulerCore):
+    """Requests, both caches, the plans in flight and the transfers of one engine: see `SchedulerCore` for the requests.
 
-    The scheduler reads of a request: `request_id`, `prompt_token_ids`, `max_tokens` (or `sampling_params.max_tokens`);
-    `priority` under a priority policy; `mm_features` of multimodal requests, each with `identifier`,
-    `mm_position.offset` and `.length`. A call that raises changes nothing; `cacheimpl.scheduler.errors` lists the
-    exceptions. All calls run in inference mode: change a tensor of the state by hand in inference mode only.
+    A connector says how loads and sendings end. A call that raises changes nothing.
     """
 
-    def __init__(self, settings: Settings, device: torch.device | str = "cpu") -> None:
-        if not isinstance(settings, Settings):
-            raise InvalidSettingError(f"settings must be Settings, not {type(settings).__name__}")
-        self.settings = settings
-        self._config = tables_of(settings, usable(device, InvalidSettingError))
-        pool = kv_blocks.empty(self._config.kv, settings.num_gpu_blocks)
-        self._state = empty(self._config, pool, settings.plans_in_flight)
-        self.rounds_at_once = 0
-        """Rounds in which no request was taken alone"""
-        self.rounds_in_all = 0
-        self._arrivals = Arrivals(settings, self._config)
-        self._plans = 0
-        self._waiting = 0
-        self._largest = 0
-        self._items = self._leaving = self._void = False
-        self._full: int | None = None
-        self._steady: Steady | None = None
-        self._patience = self._quiet = 0
-        self._may_foresee = (
-            self._state.running.device.type == "cpu"
-            and settings.plans_in_flight == 1
-            and settings.num_spec_tokens == 0
-            and self._config.alignment == 0
-        )
-
     @property
-    def config(self) -> Config:
-        """The tables, with the rows of all requests added so far."""
-        self._settle()
-        self._flush()
-        return self._config
+    def transfers(self) -> dict[str, tuple[int, int]]:
+        """By request id, the phase of its transfer (see `transferring`), and the tokens that have KV afterwards."""
+        state, names = self.state, self._arrivals.names
+        phases, tokens = state.transfer.tolist(), state.brought.tolist()
+        return {names[row]: (phase, tokens[row]) for row, phase in enumerate(phases) if phase}
 
-    @config.setter
-    def config(self, config: Config) -> None:
-        self._settle()
-        self._config = config
+    def finish_load(self, request_id: str) -> bool:
+        """The external KV of a waiting request is loaded. Returns False if none is loaded for it."""
+        return self._transferred(transfers.finish_load, request_id)
 
-    @property
-    def state(self) -> State:
-        """The state, with all arrivals in the waiting queue and all aborted requests removed.
+    def fail_load(self, request_id: str, blocks: int) -> bool:
+        """Only the first `blocks` of what was loaded for a waiting request are whole.
 
-        Steps that the state does not have yet are written into it. Read it anew after each step.
+        Returns False if nothing is loaded for it.
         """
-        self._settle()
-        self._flush()
-        return self._state
+        ends = self.settings.failed_loads_end and self._phase_of(request_id) == LOADING
+        done = self._transferred(transfers.fail_load, request_id, blocks)
+        if ends:
+            self._ended_by_failure(request_id)
+        return done
 
-    @state.setter
-    def state(self, state: State) -> None:
-        self._steady = None
-        self._state, self._leaving, self._void = state, True, True
-
-    @property
-    def num_free_blocks(self) -> int:
-        """The number of blocks in the free queue; arrivals and aborts since the last step are left out."""
-        return int(self._state.kv.free) if self._steady is None else self._steady.free
-
-    # Requests -------------------------------------------------------------------------------------------------------
-
-    def add_request(self, request: PromptRequest) -> None:
-        """Add the request to the waiting queue.
-
-        Raises `NeverServedError` if it can never be served, `DuplicateRequestError`, `TooManyRequestsError`,
-        `InvalidRequestError`.
-        """
-        self._settle()
-        self._state = self._arrivals.add(request, self._state)
-        if self._config.blank is not self._arrivals.config.blank:
-            self._config = self._config._replace(blank=self._arrivals.config.blank)
-
-    def finish_requests(self, request_ids: str | Sequence[str]) -> None:
-        """Abort these requests; unknown ids are ignored. Raises `InvalidRequestError` unless all ids are text."""
-        several: Any = (request_ids,) if isinstance(request_ids, str) else request_ids
-        asked: tuple[Any, ...] = tuple(several) if isinstance(several, Iterable) else (None,)
-        if not all(isinstance(name, str) for name in asked):
-            raise InvalidRequestError(f"request_ids must be an id or several, not {request_ids!r}")
-        for name in asked:
-            if self._arrivals.is_live(name):
-                self._arrivals.abort(name)
-
-    def get_num_unfinished_requests(self) -> int:
-        """The number of waiting and running requests."""
-        return self._arrivals.live
-
-    def has_unfinished_requests(self) -> bool:
-        """Whether any request waits or runs."""
-        return self._arrivals.live > 0
-
-    # Steps ----------------------------------------------------------------------------------------------------------
-
-    def schedule(self) -> SchedulerOutput | None:
-        """Plan one step; None if there is nothing for the workers to do.
-
-        Raises `TooManyPlansError` if as many plans are in flight as the settings allow.
-        """
-        if self._plans >= self.settings.plans_in_flight:
-            raise TooManyPlansError(f"{self._plans} plans are in flight: update from the output of one of them first")
-        arrivals = self._arrivals
-        if not arrivals.has_notes():
-            steady = self._steady or self._begun()
-            if steady is not None and steady.schedule():
-                self._plans = 1
-                self.rounds_in_all += 1
-                self.rounds_at_once += 1
-                return ForeseenOutput(steady, arrivals.names, arrivals.items.names)
-        return self._schedule_on_tensors()
+    def finish_send(self, request_id: str) -> bool:
+        """The blocks of a finished request are sent. Returns False if none are sent."""
+        return self._transferred(transfers.finish_send, request_id)
 
     @torch.inference_mode()
-    def _schedule_on_tensors(self) -> SchedulerOutput | None:
-        self._settle()
-        self._flush()
-        state, code = rounds.schedule(self._config, self._state, extent=self._extent(), write=SERVING)
-        outcome = self._read(state, code, preempted=False)
-        self.rounds_in_all, self.rounds_at_once = self.rounds_in_all + 1, self.rounds_at_once + (outcome != UNANSWERED)
-        while outcome == UNANSWERED:
-            state, code = rounds.proceed(self._config, state, extent=self._extent_further(), write=SERVING)
-            outcome = self._read(state, code, preempted=True)
-        self._state, self._leaving = state, False
-        if outcome == Code.MISS:
-            return None
-        self._plans += 1
-        tables = [getattr(state, name) for name in Plan._fields]
-        if self.settings.plans_in_flight > 1:
-            tables = [table[self._plans - 1 : self._plans] for table in tables]
-        plan = Plan(*tables)
-        return SchedulerOutput(plan, self._arrivals.names, self._arrivals.items.names)
+    def fail_step(self, request_id: str, blocks: int) -> list[str]:
+        """`update_from_output` of a plan that has loaded only the first `blocks` of a request: no drafts are accepted.
 
-    def update_from_output(self, accepted: Tensor | int = 0) -> list[str]:
-        """The oldest plan was executed. Returns the ids of the requests that it finished, in the order of the plan.
-
-        `accepted`: the number of accepted draft tokens, for all requests or for each row ([max_requests] int64).
-        Raises `NoPlanError`, `InvalidAcceptedError`.
+        What the request has computed behind them is void. Returns the ids of the requests that are finished, or ended
+        by the failure. Raises `NoPlanError`; `InvalidRequestError` if the oldest plan loads nothing for the request.
         """
         if self._plans == 0:
             raise NoPlanError("no plan is in flight")
-        if self._steady is not None and accepted == 0 and not self._arrivals.has_aborts():
-            self._steady.update()
-            self._plans = 0
-            return []
-        self._settle()
-        return self._update_on_tensors(accepted)
+        count, row = self._blocks(blocks), self._row_of_transfer(request_id)
+        if self._phase_of(request_id) != IN_STEP or not self._is_in_oldest(row):
+            raise InvalidRequestError(f"the oldest plan loads nothing for request {request_id!r}")
+        state, device = self.state, self._config.rows.device
+        turns = dict(enumerate(state.turns[0].tolist()))
+        operands = (constant(row, device), constant(count, device))
+        self._state, _, ends = transfers.failed_step(self._config, state, *operands, write=COPYING)
+        self._void, self._items = True, self.settings.max_items > 0
+        ended = {request_id: turns[row]} if bool(ends) else {}
+        if ended:
+            self._ended_by_failure(request_id)
+        of_name = {name: turns[known] for known, name in self._arrivals.names.items()}
+        ended.update({name: of_name[name] for name in self._update_on_tensors(0, {})})
+        return sorted(ended, key=ended.__getitem__)
 
     @torch.inference_mode()
-    def _update_on_tensors(self, accepted: Tensor | int) -> list[str]:
-        drafts = self._drafts(accepted)
-        if self._arrivals.has_aborts():
-            self._flush()
-        extent = self._extent()
-        state, _ = requests.update(self._config, self._state, drafts, extent=extent, write=SERVING)
-        self._plans -= 1
-        self._void = self._void and self._plans > 0
-        ended: list[str] = []
-        if int(state.ending.amax()) != OUTSIDE:
-            rows, count = requests.finished(self._config, state)
-            ended_rows = rows[: int(count)].tolist()
-            ended = [self._arrivals.names[row] for row in ended_rows]
-            for _ in range(-(-len(ended_rows) // extent.releases)):
-                state = requests.release(self._config, state, extent=extent, write=SERVING)
-            self._arrivals.end(ended_rows)
-            self._leaving = True
-        self._state = state
-        return ended
-
-    def _drafts(self, accepted: Tensor | int) -> Tensor:
-        """The accepted counts as a tensor. Raises `InvalidAcceptedError`."""
-        rows = self._config.rows
-        if not isinstance(accepted, Tensor):
-            count = whole("accepted", accepted, InvalidAcceptedError, least=0)
-            return constant(count, rows.device)
-        if accepted.dtype != torch.int64 or accepted.device != rows.device or accepted.shape not in ((), rows.shape):
-            given = f"{list(accepted.shape)} of {accepted.dtype} on {accepted.device}"
-            raise InvalidAcceptedError(f"accepted must be [] or {list(rows.shape)} int64 on {rows.device}, not {given}")
-        if bool((accepted < 0).any()):
-            raise InvalidAcceptedError("accepted must not be negative: it counts drafts that were right")
-        return accepted
-
-    # Caches ---------------------------------------------------------------------------------------------------------
-
-    @torch.inference_mode()
-    def reset_prefix_cache(self) -> bool:
-        """Unregister all blocks. Returns False and changes nothing while blocks are in use."""
-        self.state, answer = requests.reset_prefix_cache(self.config, self.state)
+    def _transferred(self, function: Any, request_id: str, *blocks: int) -> bool:
+        """One of the calls about a transfer."""
+        operands = [self._blocks(count) for count in blocks]
+        if self._phase_of(request_id) == NO_TRANSFER:
+            return False
+        state, device = self.state, self._config.rows.device
+        tensors = [constant(number, device) for number in (self._row_of_transfer(request_id), *operands)]
+        self._state, answer = function(self._config, state, *tensors, write=COPYING)
         return int(answer.code) == Code.DONE
 
-    @torch.inference_mode()
-    def reset_encoder_cache(self) -> None:
-        """Empty the encoder cache; the plans in flight are executed before that."""
-        self.state, _ = requests.reset_encoder_cache(self.config, self.state)
-        self._items = self.settings.max_items > 0
+    @staticmethod
+    def _blocks(blocks: object) -> int:
+        return whole("blocks", blocks, InvalidRequestError, least=0, most=LARGEST - 1)
 
-    @property
-    def block_tables(self) -> Tensor:
-        """[max_requests + 1, positions + 1] int32, on the device: for an attention kernel."""
-        return self.state.kv.tables
+    def _row_of_transfer(self, request_id: object) -> int:
+        """The row of a request, which may be over. Raises `UnknownRequestError`."""
+        row = self._arrivals.last_row_of(request_id) if isinstance(request_id, str) else None
+        if row is None:
+            raise UnknownRequestError(f"request_id {request_id!r} is not known (any more)")
+        return row
 
-    def row_of(self, request_id: str) -> int:
-        """The row of a request in all tables. Raises `UnknownRequestError`."""
-        if not self._arrivals.is_live(request_id):
-            raise UnknownRequestError(f"request_id {request_id!r} neither waits nor runs")
-        return self._arrivals.row_of(request_id)
+    def _phase_of(self, request_id: object) -> int:
+        """The phase of its transfer. Arrivals and foreseen steps change none, so they need not be written before."""
+        return int(self._state.transfer[self._row_of_transfer(request_id)])
 
-    # Foreseen steps -------------------------------------------------------------------------------------------------
+    def _is_in_oldest(self, row: int) -> bool:
+        """Whether the oldest plan has a part of this request that counts. No foreseen step loads anything."""
+        return int(self._state.turns[0, row]) >= 0 and not bool(self._state.void[0, row])
 
-    def _begun(self) -> Steady | None:
-        """A new calendar, where one can be written and pays."""
-        if self._may_begin():
-            with torch.inference_mode():
-                self._steady = begun(self._config, self._state, self._arrivals.live)
-            if self._steady is None:
-                self._wait_longer()
-        return self._steady
-
-    def _may_begin(self) -> bool:
-        """Whether the last steps were of one token for each request, with nothing else between them."""
-        quiet = self._largest == 1 and not (self._waiting or self._leaving or self._void or self._items)
-        self._quiet = self._quiet + 1 if quiet else 0
-        return self._may_foresee and self._quiet > self._patience
-
-    def _wait_longer(self) -> None:
-        self._quiet, self._patience = 0, min(2 * self._patience + 1, PATIENCE)
-
-    def _settle(self) -> None:
-        """Write the foreseen steps into the state; the one in flight is taken again on tensors."""
-        steady, self._steady = self._steady, None
-        if steady is None:
-            return
-        if steady.now >= LEAST_PAID:
-            self._patience = 0
-        else:
-            self._wait_longer()
-        with torch.inference_mode():
-            self._state, self._full = steady.written(), steady.needed
-            if steady.in_flight:
-                state, code = rounds.schedule(self._config, self._state, extent=self._extent(), write=SERVING)
-                self._read(state, code, preempted=False)
-                self._state = state
-
-    # Inside ---------------------------------------------------------------------------------------------------------
-
-    def _flush(self) -> None:
-        """Write the rows of arrivals into the waiting queue, and release what aborted requests hold.
-
-        A request that arrived and was aborted since the last step is added and released, so that the workers hear of
-        its end as of any other.
-        """
-        if not self._arrivals.has_notes():
-            return
-        with torch.inference_mode():
-            self._state, arrived = self._arrivals.flushed(self._state)
-            self._waiting += arrived
-            self._items = self._items or (arrived > 0 and self.settings.max_items > 0)
-            leaving = self._arrivals.taken_leaving(RELEASES)
-            for rows in leaving:
-                self._state = requests.aborted(self._config, self._state, rows, write=SERVING)
-            if leaving:
-                self._leaving, self._void = True, True
-                self._waiting = int(length(self._state.waiting))
-
-    def _extent(self) -> Extent:
-        """Narrow where every running request computes a token and its drafts; wider for prompts.
-
-        Of those that wait as many are candidates as there are places for.
-        """
-        settings = self.settings
-        narrow = 1 + settings.num_spec_tokens // settings.block_size
-        prefills = self._largest > 1 + settings.num_spec_tokens
-        fills = max(narrow, min(settings.positions, 1 + self._largest // settings.block_size))
-        running = self._arrivals.live - self._waiting
-        candidates = power_of_two(min(self._waiting, settings.max_num_seqs - running))
-        full = power_of_two(self._full) if fills == 1 and self._full is not None else None
-        return Extent(
-            width=narrow,
-            wide=min(WIDE, settings.max_requests) if prefills else 0,
-            admissions=min(ADMISSIONS, settings.max_requests, candidates) if self._waiting > 0 else 0,
-            rounds=1,
-            fills=fills,
-            releases=min(RELEASES, settings.max_requests),
-            new=full,
-            full=full,
-            running=min(settings.max_requests, power_of_two(running)) if running > 0 else 0,
-            void=self._void,
-            leaving=self._leaving,
-            items=self._items,
-        )
-
-    def _extent_further(self) -> Extent:
-        """The extent of a round that goes on: a request may be preempted in it, and then starts over."""
-        self._void = True
-        self._items = self.settings.max_items > 0
-        return self._extent()._replace(new=None)
-
-    def _read(self, state: State, code: Tensor, *, preempted: bool) -> int:
-        """The code; and what the extent of the next calls depends on.
-
-        That is how many tokens the largest part of a plan in flight has, how many blocks will be full once the plans in
-        flight are executed, if each computes a token (and then the same requests need as many new ones in the next
-        step), how many wait, and whether items matter. Nobody waits where nobody did before, if nobody can have been
-        `preempted`.
-        """
-        counts = [code, state.tokens.amax(), filling(self._config, state).sum()]
-        waiting, items = self._waiting > 0 or preempted, self._items
-        if waiting:
-            counts.append(state.waiting.amax() + 1)
-        if items:
-            counts.append(items_matter(self._config, state).long())
-        outcome, self._largest, self._full, *rest = torch.stack(counts).tolist()
-        if items:
-            self._items = bool(rest.pop())
-        if waiting:
-            self._waiting = rest.pop()
-        return int(outcome)
-
-
-def power_of_two(count: int) -> int:
-    """The least one that is not less, and not 0: there are few shapes, however many wait."""
-    return 1 << max(0, count - 1).bit_length()
+    def _ended_by_failure(self, request_id: str) -> None:
+        """The host knows that it waits and runs no more."""
+        self._arrivals.end([self._arrivals.row_of(request_id)])
+        self._leaving = True
+        self._waiting = int(length(self._state.waiting))

@@ -17,6 +17,10 @@ class InvalidAcceptedError(SchedulerError, ValueError):
     """Counts of accepted drafts are negative, no integers, or of another dtype, shape or device than the rows."""
 
 
+class InvalidStopError(SchedulerError, ValueError):
+    """A stop token is not among the output tokens that the oldest plan has sampled for the request."""
+
+
 class UnknownRequestError(SchedulerError, KeyError):
     """The request neither waits nor runs."""
 

@@ -33,8 +33,13 @@ def items_of(config: Config, rows: Tensor) -> Items:
     return Items(*(table.index_select(0, rows) for table in tables))
 
 
-def touched(items: Items, start: Tensor, tokens: Tensor) -> Tensor:
-    """[requests, items] bool: of which items these tokens ([requests] int64) of each request are."""
+def touched(config: Config, items: Items, start: Tensor, tokens: Tensor) -> Tensor:
+    """[requests, items] bool: of which items these tokens ([requests] int64) of each request are.
+
+    The first step of an encoder-decoder model reads all of them.
+    """
+    if config.encoder_decoder:
+        return (items.contents >= 0) & ((start == 0) & (tokens > 0))[:, None]
     apart = (items.starts >= (start + tokens)[:, None]) | (items.starts + items.lengths <= start[:, None])
     return (items.contents >= 0) & ~apart & (tokens > 0)[:, None]
 
@@ -48,9 +53,15 @@ def cut_short(items: Items, start: Tensor, tokens: Tensor) -> Tensor:
 def items_matter(config: Config, state: State) -> Tensor:
     """[] bool: whether a live request holds or still needs an item. Between rounds."""
     live = queued(state.running) | queued(state.waiting)
-    ends = config.item_starts + config.encoder.claims
-    ahead = (config.encoder.contents >= 0) & (ends > state.computed[:, None]) & live[:, None]
+    ahead = (config.encoder.contents >= 0) & ~are_behind(config, state.computed) & live[:, None]
     return ahead.any() | state.encoder.held.any()
+
+
+def are_behind(config: Config, end: Tensor) -> Tensor:
+    """[requests, items] bool: which items no step behind the token at `end` ([requests] int64) reads."""
+    if config.encoder_decoder:
+        return (end > 0)[:, None].expand_as(config.item_starts)
+    return config.item_starts + config.encoder.claims <= end[:, None]
 
 
 def released_in_turn(config: Config, cache: Cache, letting_go: Tensor, turns: Tensor) -> Cache:
@@ -155,17 +166,20 @@ def _with_item(
     contents, lengths = view.config.contents[0], view.config.claims[0]
     first, length, content, end = view.starts[item], lengths[item], contents[item], start + fit.tokens
     touches = (content >= 0) & (first < end) & (first + length > start)
+    if config.encoder_decoder:
+        touches = (content >= 0) & (start == 0)
     looked_at = ~fit.refused & (fit.tokens > 0) & touches
     barred = closed & ~fit.cache.held[0, item]
     if config.whole_items:
         barred = barred | ((start <= first) & (end < first + length))
     request, position = torch.zeros_like(start), torch.full_like(start, item)
-    held, answer = encoder_cache.check_and_update(view.config, fit.cache, request, position)
-    there = answer.code == int(Code.HIT)
     is_item = torch.arange(contents.shape[0], device=start.device) == item
-    shown_already = there | (fit.encode & (contents == content)).any()
-    asks = looked_at & ~barred
-    cache = choose(asks, held, fit.cache)
+    asks, cache, shown_already = looked_at & ~barred, fit.cache, torch.zeros_like(closed)
+    if not config.encoder_decoder:  # whose items are encoded together, without a look-up
+        held, answer = encoder_cache.check_and_update(view.config, fit.cache, request, position)
+        there = answer.code == int(Code.HIT)
+        shown_already = there | (fit.encode & (contents == content)).any()
+        cache = choose(asks, held, fit.cache)
     made, answer = encoder_cache.can_allocate(view.config, cache, request, position, fit.embeds, granted)
     room = asks & ~shown_already & (answer.code == int(Code.DONE))
     reads = asks & (shown_already | room)

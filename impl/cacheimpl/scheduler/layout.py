@@ -11,13 +11,14 @@ from cacheimpl import encoder_cache, kv_blocks
 from cacheimpl.layout import Field, Layout
 from cacheimpl.recency import OUTSIDE
 from cacheimpl.scheduler.state import Config, State
+from cacheimpl.scheduler.transferring import PHASES
 
 _build: Any = collections.namedtuple  # noqa: PYI024  # a declared type names its fields
 
 KV, ENCODER = "kv_", "encoder_"
 OWN = tuple(name for name in State._fields if name not in ("kv", "encoder"))
 
-PROGRESS = ("parts", "served", "to_serve", "tokens_left", "embeds_left", "closed", "ended")
+PROGRESS = ("parts", "served", "to_serve", "tokens_left", "embeds_left", "closed", "ended", "passed")
 """What means nothing where no round is in progress."""
 
 Flat: Any = _build(
@@ -74,6 +75,10 @@ def layout(config: Config, blocks: int, contents: int, plans: int) -> Layout[Any
         Field("gone", (requests,), torch.bool, 0, 1, axes=("request",)),
         Field("leaving", (requests,), torch.bool, 0, 1, axes=("request",)),
         Field("ending", (requests,), torch.int64, OUTSIDE, OUTSIDE, axes=("request",)),
+        Field("compiling", (requests,), torch.bool, 0, int(config.compiles), axes=("request",)),
+        Field("queued", (requests,), torch.bool, 0, int(config.sessions), axes=("request",)),
+        Field("transfer", (requests,), torch.int64, 0, PHASES, axes=("request",)),
+        column("brought", longest if config.loads or config.fails else 0),
         Field("plans", (), torch.int64, 0, plans),
         of_plan("turns", requests, dtype=torch.int64, low=OUTSIDE, high=requests - 1),
         of_plan("starts", requests, dtype=torch.int64, high=longest),
@@ -94,6 +99,7 @@ def layout(config: Config, blocks: int, contents: int, plans: int) -> Layout[Any
         fixed("embeds_left"),
         fixed("closed", torch.bool),
         fixed("ended", torch.bool),
+        Field("passed", (requests,), torch.bool, 0, 0, axes=("request",)),
     )
     parts = (*_prefixed(KV, pool.fields), *_prefixed(ENCODER, _between_rounds(cache.fields)))
 

@@ -20,6 +20,19 @@ class Item(NamedTuple):
     length: int
 
 
+class Elsewhere(NamedTuple):
+    """What is said beside a request when it is added: KV from and to elsewhere, and its session."""
+
+    external: int = 0
+    """First tokens of which an external store has the KV"""
+    load_first: bool = False
+    """It waits until that KV is loaded"""
+    send: bool = False
+    """Its blocks are sent away once it is finished"""
+    after: str | None = None
+    """The request that is the turn before it in its session"""
+
+
 class Read(NamedTuple):
     """What is read of a request."""
 
@@ -29,10 +42,16 @@ class Read(NamedTuple):
     outputs: int
     priority: int
     items: tuple[Item, ...]
+    least: int = 0
+    """`min_tokens`: output tokens before which no stop token ends it"""
+    adapter: str | None = None
+    """The name of its adapter (LoRA)"""
+    grammar: bool = False
+    """Its output follows a grammar, which is compiled while it waits"""
 
 
-NOT_THERE = ("lora_request", "kv_transfer_params", "pooling_params", "structured_output_request", "prompt_embeds")
-"""Attributes that a request must not have, or only as None: adapters, external KV and the like."""
+NOT_THERE = ("kv_transfer_params", "pooling_params", "prompt_embeds")
+"""Attributes that a request must not have, or only as None: external KV and the like."""
 
 
 def read_of(request: PromptRequest) -> Read:
@@ -42,9 +61,6 @@ def read_of(request: PromptRequest) -> Read:
         raise InvalidRequestError(f"a request has a request_id, which is a text, and {type(request).__name__} has none")
     if asked := [attribute for attribute in NOT_THERE if getattr(request, attribute, None) is not None]:
         raise UnsupportedError(f"request {name!r} has {', '.join(asked)}: there is no rule for that here")
-    outputs = getattr(request, "max_tokens", None)
-    if outputs is None:
-        outputs = getattr(getattr(request, "sampling_params", None), "max_tokens", None)
     of = f"of request {name!r}"
     priority = whole(f"priority {of}", getattr(request, "priority", 0), InvalidRequestError)
     if not -LARGEST <= priority < LARGEST:
@@ -52,10 +68,30 @@ def read_of(request: PromptRequest) -> Read:
     return Read(
         name,
         tokens_of(request, of),
-        whole(f"max_tokens {of}", outputs, InvalidRequestError),
+        whole(f"max_tokens {of}", sampling(request, "max_tokens"), InvalidRequestError),
         priority,
         tuple([item_of(feature, of) for feature in getattr(request, "mm_features", None) or ()]),
+        whole(f"min_tokens {of}", sampling(request, "min_tokens") or 0, InvalidRequestError, least=0),
+        adapter_of(request, of),
+        getattr(request, "structured_output_request", None) is not None,
     )
+
+
+def sampling(request: PromptRequest, name: str) -> Any:
+    """An attribute of the request, or of its sampling parameters; None if there is none."""
+    own = getattr(request, name, None)
+    return getattr(getattr(request, "sampling_params", None), name, None) if own is None else own
+
+
+def adapter_of(request: PromptRequest, of: str) -> str | None:
+    """The name of the adapter. Raises `InvalidRequestError` if there is an adapter without a name."""
+    given = getattr(request, "lora_request", None)
+    if given is None or isinstance(given, str):
+        return given
+    name = getattr(given, "lora_name", None)
+    if not isinstance(name, str):
+        raise InvalidRequestError(f"lora_request {of} has a lora_name, which is a text, not {name!r}")
+    return name
 
 
 def tokens_of(request: PromptRequest, of: str) -> Tokens:

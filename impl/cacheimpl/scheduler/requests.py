@@ -13,11 +13,13 @@ from cacheimpl.constants import constant
 from cacheimpl.recency import OUTSIDE, length, queued, without
 from cacheimpl.scheduler.counts import known_length
 from cacheimpl.scheduler.feasibility import item_fits, limits_of, request_fits
-from cacheimpl.scheduler.items import released_in_turn
+from cacheimpl.scheduler.items import are_behind, released_in_turn
 from cacheimpl.scheduler.lines import behind_equals, closed_up, rows_in_order
 from cacheimpl.scheduler.plans import voided, without_oldest
 from cacheimpl.scheduler.rounds import Extent, looks_at_items
+from cacheimpl.scheduler.single import set_back
 from cacheimpl.scheduler.state import Config, State
+from cacheimpl.scheduler.transferring import ABANDONED, LOADING, NO_TRANSFER, SENDING
 from cacheimpl.table import is_row, row
 from cacheimpl.writing import COPYING, Writing
 
@@ -29,16 +31,58 @@ Result = tuple[State, Answer]
 
 def add(config: Config, state: State, request: Tensor) -> Result:
     """`add_request`: DONE, TOO_LARGE where it can never be served, PRESENT where it was added before."""
-    present = row(queued(state.waiting) | queued(state.running) | state.gone, request)
-    fits = row(feasible(config), request)
+    there = has_arrived(state)
+    present, fits = row(there, request), row(feasible(config), request)
+    code = torch.where(present, int(Code.PRESENT), either(fits, Code.DONE, Code.TOO_LARGE))
     joining = is_row(state.gone, request) & ~present & fits
-    after = arrived(config, state, joining, torch.zeros_like(state.computed))
-    return after, answer(torch.where(present, int(Code.PRESENT), either(fits, Code.DONE, Code.TOO_LARGE)))
+    if config.sessions:
+        first = row(config.before, request) < 0
+        absent = ~present & ~first & ~row(there, row(config.before, request).clamp(min=0))
+        code, joining = torch.where(absent, int(Code.ABSENT), code), joining & ~absent
+        waits = ~first & ~row(state.gone, row(config.before, request).clamp(min=0))
+        state, joining = state._replace(queued=state.queued | (joining & waits)), joining & ~waits
+    return arrived(config, state, joining, torch.zeros_like(state.computed)), answer(code)
+
+
+def has_arrived(state: State) -> Tensor:
+    """[requests] bool: requests that wait or run, turns that wait for the one before, and requests that are gone."""
+    return queued(state.waiting) | queued(state.running) | state.queued | state.gone
+
+
+def of_turn_before(config: Config, values: Tensor) -> Tensor:
+    """[requests] bool: for each later turn of a session what holds of the turn before it ([requests] bool)."""
+    return values.index_select(0, config.before.clamp(min=0)) & (config.before >= 0)
+
+
+def awaited(config: Config, state: State) -> Tensor:
+    """[requests] bool: next turns of sessions that are between two turns."""
+    return of_turn_before(config, state.gone) & ~has_arrived(state)
+
+
+def with_later_turns(config: Config, requests: Tensor) -> Tensor:
+    """[requests] bool: these requests ([requests] bool), and all later turns of their sessions."""
+    count = requests.shape[0]
+    for _ in range(max(1, count.bit_length())):  # the way to an earlier turn is doubled each time
+        requests = requests | of_turn_before(config, requests)
+        config = config._replace(
+            before=torch.where(
+                config.before >= 0, config.before.index_select(0, config.before.clamp(min=0)), config.before
+            )
+        )
+    return requests
 
 
 def arrived(config: Config, state: State, joining: Tensor, turns: Tensor) -> State:
     """Requests that can be served and are new ([requests] bool) wait, in the order of their turns (int64)."""
-    return state._replace(waiting=behind_equals(config.priorities, state.waiting, joining, turns))
+    after = state._replace(waiting=behind_equals(config.priorities, state.waiting, joining, turns))
+    return after._replace(compiling=after.compiling | (joining & config.grammars)) if config.compiles else after
+
+
+def compiled(config: Config, state: State, request: Tensor) -> Result:
+    """The grammar of a request's output ([] int64) is there: DONE, ABSENT if it waits for none."""
+    waits = row(state.compiling, request)
+    after = state._replace(compiling=state.compiling & ~is_row(state.compiling, request))
+    return after, answer(either(waits, Code.DONE, Code.ABSENT))
 
 
 def forgotten(state: State, rows: Tensor) -> State:
@@ -49,7 +93,7 @@ def forgotten(state: State, rows: Tensor) -> State:
 def nameless(state: State) -> Tensor:
     """[requests] bool: requests that are gone, of which the workers were told, and that no plan in flight names."""
     named = (queued(state.turns) | state.finished).any(0)
-    return state.gone & ~state.leaving & ~named
+    return state.gone & ~state.leaving & ~named & (state.transfer == NO_TRANSFER)
 
 
 def feasible(config: Config) -> Tensor:
@@ -58,6 +102,8 @@ def feasible(config: Config) -> Tensor:
     starts, lengths = config.item_starts, config.encoder.claims
     of_items: Tensor = item_fits(limits, prompts[:, None], starts, lengths, whole=config.whole_items)
     fits: Tensor = request_fits(limits, prompts, config.finals)
+    if config.encoder_decoder:
+        fits = fits & (torch.where(config.encoder.contents >= 0, lengths, 0).sum(1) <= limits.item)
     return fits & ((config.encoder.contents < 0) | of_items).all(1)
 
 
@@ -65,14 +111,22 @@ def feasible(config: Config) -> Tensor:
 
 
 def abort(config: Config, state: State, request: Tensor, *, write: Writing = COPYING) -> Result:
-    """`finish_requests` of one request ([] int64); ABSENT where it neither waits nor runs."""
+    """`finish_requests` of one request ([] int64), and all later turns of its session.
+
+    A session is aborted between two turns by the next one. ABSENT where the request neither waits nor runs, and no
+    session waits for it.
+    """
     live = row(queued(state.waiting) | queued(state.running), request)
     rows = torch.where(live, request, state.gone.shape[0])[None]
-    return aborted(config, state, rows, write=write), answer(either(live, Code.DONE, Code.ABSENT))
+    after = aborted(config, state, rows, write=write)
+    if config.sessions:
+        live = live | row(awaited(config, state), request)
+        after = departed(after, with_later_turns(config, is_row(state.gone, request) & live))
+    return after, answer(either(live, Code.DONE, Code.ABSENT))
 
 
 def aborted(config: Config, state: State, rows: Tensor, *, write: Writing = COPYING) -> State:
-    """`finish_requests` of several, one after the other: each gives back everything.
+    """`finish_requests` of several, one after the other: each gives back everything, but blocks that are being loaded.
 
     What is in flight for them is executed for nobody. `rows`: [turns] int64, distinct rows of requests that wait or
     run; the row behind all is nobody's.
@@ -85,8 +139,15 @@ def aborted(config: Config, state: State, rows: Tensor, *, write: Writing = COPY
     if config.item_starts.shape[1] > 0:
         everything = leaving[:, None].expand_as(encoder.held)
         encoder = released_in_turn(config, encoder, everything, turns.clamp(min=0))
-    kv, _ = kv_blocks.free_request(config.kv, state.kv, rows, write=write)
-    after = departed(voided(state, leaving), leaving)
+    after, freed = departed(voided(state, leaving), leaving), rows
+    if config.loads:
+        kept = leaving & (state.transfer == LOADING)
+        freed = torch.where(torch.nn.functional.pad(kept, (0, 1)).index_select(0, rows), count, rows)
+        after = after._replace(
+            transfer=torch.where(kept, ABANDONED, after.transfer),
+            brought=torch.where(kept, state.brought, after.brought),
+        )
+    kv, _ = kv_blocks.free_request(config.kv, state.kv, freed, write=write)
     return after._replace(kv=kv, encoder=encoder, waiting=without(state.waiting, leaving))
 
 
@@ -102,6 +163,10 @@ def departed(state: State, leaving: Tensor) -> State:
         proposed=state.proposed.masked_fill(leaving, 0),
         gone=state.gone | leaving,
         leaving=state.leaving | leaving,
+        compiling=state.compiling & ~leaving,
+        queued=state.queued & ~leaving,
+        transfer=state.transfer.masked_fill(leaving, 0),
+        brought=state.brought.masked_fill(leaving, 0),
     )
 
 
@@ -140,6 +205,16 @@ def executed(config: Config, state: State, accepted: Tensor, *, void: bool) -> E
     return Executed(turns, end, rejected, torch.minimum(sampled, config.finals), samples)
 
 
+def sampled_by_oldest(config: Config, state: State, accepted: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """[requests] int64 each: prompts, tokens that are known, and tokens once the output of the oldest plan is taken.
+
+    Stop tokens are left out. `accepted`: see `update`.
+    """
+    plan = executed(config, state, accepted, void=True)
+    known = known_length(config, state)
+    return config.prompts, known, torch.where(plan.samples, plan.reached, known)
+
+
 def update(
     config: Config, state: State, accepted: Tensor, *, extent: Extent, write: Writing = COPYING
 ) -> tuple[State, Tensor]:
@@ -160,21 +235,27 @@ def update(
     rows = rows_in_order(plan.turns, config.rows, write)
     ends = plan.end.index_select(0, rows.clamp(max=rows.shape[0] - 1))
     kv, _ = kv_blocks.commit(config.kv, state.kv, rows, ends, width=extent.fills, most=extent.full, write=write)
-    whole = plan.samples & (plan.reached >= config.finals)
+    whole = plan.samples & (plan.reached >= config.ends)
     goes_on = plan.samples & ~whole
     after = without_oldest(config, state)._replace(
         kv=kv,
         produced=torch.where(goes_on, plan.reached - config.prompts, state.produced),
         ending=torch.where(whole, plan.turns, constant(OUTSIDE, rows.device)),
     )
+    if state.turns.shape[0] > 1:
+        after = voided(after, whole)
+    if config.fails:
+        done = plan.turns >= 0
+        after = after._replace(
+            transfer=after.transfer.masked_fill(done, NO_TRANSFER), brought=after.brought.masked_fill(done, 0)
+        )
     if plan.rejected is not None:
         drafts = (config.finals - 1 - plan.reached).clamp(max=config.drafts)
         after = after._replace(
             computed=state.computed - plan.rejected, proposed=torch.where(goes_on, drafts, state.proposed)
         )
     if looks_at_items(config, extent):
-        written = config.item_starts + config.encoder.claims <= plan.end[:, None]
-        read = (plan.turns >= 0)[:, None] & written
+        read = (plan.turns >= 0)[:, None] & are_behind(config, plan.end)
         after = after._replace(encoder=released_in_turn(config, state.encoder, read, plan.turns.clamp(min=0)))
     return after, answered
 
@@ -187,9 +268,25 @@ def release(config: Config, state: State, *, extent: Extent, write: Writing = CO
     """
     turns = closed_up(state.ending)
     rows = rows_in_order(turns, config.rows, write)[: extent.releases]
-    kv, _ = kv_blocks.free_request(config.kv, state.kv, rows, write=write)
     released = queued(turns) & (turns < extent.releases)
-    return departed(state, released)._replace(kv=kv, ending=state.ending.masked_fill(released, OUTSIDE))
+    after = departed(state, released)
+    if config.sends:
+        sent = torch.nn.functional.pad(config.sent, (0, 1)).index_select(0, rows)
+        rows = torch.where(sent, config.rows.shape[0], rows)
+        after = after._replace(transfer=torch.where(released & config.sent, SENDING, after.transfer))
+    kv, _ = kv_blocks.free_request(config.kv, state.kv, rows, write=write)
+    after = after._replace(kv=kv, ending=state.ending.masked_fill(released, OUTSIDE))
+    return next_turns(config, after, released, turns) if config.sessions else after
+
+
+def next_turns(config: Config, state: State, released: Tensor, turns: Tensor) -> State:
+    """Turns that arrived during the ones that are `released` ([requests] bool) wait from now on, as arrivals do.
+
+    In the order of the turns of those ([requests] int64).
+    """
+    joining = state.queued & of_turn_before(config, released)
+    order = turns.index_select(0, config.before.clamp(min=0))
+    return arrived(config, state._replace(queued=state.queued & ~joining), joining, order)
 
 
 def finished(config: Config, state: State) -> tuple[Tensor, Tensor]:
@@ -205,6 +302,13 @@ def reset_prefix_cache(config: Config, state: State) -> Result:
     """`reset_prefix_cache`: no KV of the past is found any more. REFUSED while blocks are in use."""
     kv, code = kv_blocks.reset_prefix_cache(config.kv, state.kv)
     return state._replace(kv=kv), answer(code)
+
+
+def reset_running(config: Config, state: State, *, write: Writing = COPYING) -> Result:
+    """`reset_prefix_cache(reset_running_requests=True)`: all that run are preempted, the last one first."""
+    victims = queued(state.running)
+    turns = length(state.running) - 1 - state.running
+    return reset_prefix_cache(config, set_back(config, state, victims, turns, write=write))
 
 
 def reset_encoder_cache(config: Config, state: State) -> Result:

@@ -54,9 +54,9 @@ def reserved(config: Config, state: State, row: Tensor, items: Items, start: Ten
       up to it, and so is the room: idle entries that no item of these turns finds are evicted for it, and each that an
       item behind it finds is younger than those.
 
-    Where an item must not be cut, one that is has to be looked at alone.
+    Where an item must not be cut, one that is has to be looked at alone; and so the items of an encoder-decoder model.
     """
-    reads = touched(items, start, tokens)
+    reads = touched(config, items, start, tokens)
     asks = reads & ~state.encoder.held.index_select(0, row)
     first, lengths = first_of(state.encoder, items, asks), items.lengths.flatten()
     upto = torch.where(first.absent, lengths, 0).cumsum(0)
@@ -65,6 +65,8 @@ def reserved(config: Config, state: State, row: Tensor, items: Items, start: Ten
     refused = asks & ~(first.agreed & possible & ~state.closed).reshape(asks.shape)
     if config.whole_items:
         refused = refused | (reads & cut_short(items, start, tokens))
+    if config.encoder_decoder:
+        refused = refused | reads
     return Reservation(reads, first.absent.reshape(asks.shape), ~refused.any(1))
 
 
@@ -127,10 +129,11 @@ def held_from_now_on(config: Config, cache: Cache, reads: Tensor, encode: Tensor
     )
 
 
-def up_to_barred(items: Items, held: Tensor, start: Tensor, closed: Tensor) -> Tensor:
+def up_to_barred(config: Config, items: Items, held: Tensor, start: Tensor, closed: Tensor) -> Tensor:
     """[turns] int64: so many tokens are before the first item ahead that the request does not hold.
 
     No limit unless somebody waits for room (`closed`, [] bool), for else it may get the item. `held`: [turns, items].
     """
-    ahead = (items.contents >= 0) & (items.starts + items.lengths > start[:, None]) & ~held & closed
+    ends = items.starts if config.encoder_decoder else items.starts + items.lengths - 1
+    ahead = (items.contents >= 0) & (ends >= start[:, None]) & ~held & closed
     return torch.where(ahead, (items.starts - start[:, None]).clamp(min=0), NO_LIMIT).amin(1)

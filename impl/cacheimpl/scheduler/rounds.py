@@ -18,6 +18,7 @@ from cacheimpl.encoder_cache import Cache
 from cacheimpl.recency import OUTSIDE, length
 from cacheimpl.scheduler.burst import admit_first, serve_first
 from cacheimpl.scheduler.plans import concluded
+from cacheimpl.scheduler.readiness import candidates
 from cacheimpl.scheduler.single import considers, one
 from cacheimpl.scheduler.state import Config, State
 from cacheimpl.writing import COPYING, Writing
@@ -71,12 +72,13 @@ def begin(config: Config, state: State) -> State:
         embeds_left=config.encoder_compute,
         closed=torch.zeros_like(begins),
         ended=torch.zeros_like(begins),
+        passed=torch.zeros_like(state.passed),
     )
 
 
 def remaining(config: Config, state: State) -> Tensor:
     """[] int64: how many requests are still to be considered in the round in progress; 0: it is over."""
-    return (state.to_serve - state.served) * state.open + length(state.waiting) * considers(config, state)
+    return (state.to_serve - state.served) * state.open + length(candidates(config, state)) * considers(config, state)
 
 
 def burst(config: Config, state: State, extent: Extent, write: Writing) -> State:

@@ -37,6 +37,19 @@ class Settings:
     disable_chunked_mm_input: bool = False
     enable_chunked_prefill: bool = True
     by_priority: bool = False
+    enable_prefix_caching: bool = True
+    pipelined: bool = False
+    """Plans in flight are in the stages of a pipeline, and not ahead of their output"""
+    watermark: int = 0
+    """Free blocks that an admission leaves if another request runs"""
+    max_loras: int = 0
+    """Different adapters of the requests that run; 0 if no request has one"""
+    encoder_decoder: bool = False
+    """The first step of a request encodes all its items, which are no tokens of its prompt and begin at 0"""
+    load_failures: bool = False
+    """A load of external KV may fail"""
+    failed_loads_end: bool = False
+    """A failed load ends its request; otherwise the request computes those tokens"""
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -69,7 +82,14 @@ class Settings:
         return min(2 * self.max_requests * max(1, self.max_items), self.encoder_contents)
 
 
-MAY_BE_NONE = ("max_items", "long_prefill_token_threshold", "num_spec_tokens", "mamba_alignment")
+MAY_BE_NONE = (
+    "max_items",
+    "long_prefill_token_threshold",
+    "num_spec_tokens",
+    "mamba_alignment",
+    "watermark",
+    "max_loras",
+)
 """Settings of which 0 means that there is none."""
 
 
@@ -99,8 +119,14 @@ def tables_of(settings: Settings, device: torch.device | str) -> Config:
         item_starts=none_of_items.clone(),
         prompts=nothing.clone(),
         finals=nothing.clone(),
+        ends=nothing.clone(),
         priorities=nothing.clone(),
         external=nothing.clone(),
+        adapters=nothing.clone(),
+        before=nothing - 1,
+        later=nothing.bool(),
+        sent=nothing.bool(),
+        grammars=nothing.bool(),
         block_size=number(settings.block_size),
         blocks=number(settings.num_gpu_blocks),
         token_budget=number(settings.max_num_batched_tokens),
@@ -114,4 +140,11 @@ def tables_of(settings: Settings, device: torch.device | str) -> Config:
         alignment=settings.mamba_alignment,
         whole_items=settings.disable_chunked_mm_input,
         chunked=settings.enable_chunked_prefill,
+        caching=settings.enable_prefix_caching,
+        pipelined=settings.pipelined,
+        watermark=settings.watermark,
+        most_adapters=settings.max_loras,
+        encoder_decoder=settings.encoder_decoder,
+        fails=settings.load_failures,
+        failed_ends=settings.failed_loads_end,
     )

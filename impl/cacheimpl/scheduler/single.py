@@ -18,7 +18,9 @@ from cacheimpl.scheduler.counts import aligned, known_length, length_in_sight, l
 from cacheimpl.scheduler.items import alone, fitted, given_up, released_in_turn, returned, taken
 from cacheimpl.scheduler.lines import before_equals, rows_in_order
 from cacheimpl.scheduler.plans import Parts, voided, with_parts, with_preempted
+from cacheimpl.scheduler.readiness import adapter_fits, candidates
 from cacheimpl.scheduler.state import Config, State
+from cacheimpl.scheduler.transferring import IN_STEP, LOADED, LOADING, may_be_overwritten, reserve
 from cacheimpl.table import choose, row
 from cacheimpl.writing import Writing
 
@@ -31,20 +33,38 @@ class Turn(NamedTuple):
     serves: Tensor
     """bool: it runs"""
     admits: Tensor
-    """bool: it waits"""
+    """bool: it waits, and may be admitted"""
+    passes: Tensor
+    """bool: it waits, and is passed over"""
+    loads: Tensor
+    """bool: it waits, and its KV is to be loaded first"""
 
 
 def considers(config: Config, state: State) -> Tensor:
     """[] bool: all running requests are served, and the first waiting request is considered."""
-    over = (state.served >= state.to_serve) & ~state.ended & queued(state.waiting).any()
+    over = (state.served >= state.to_serve) & ~state.ended & queued(candidates(config, state)).any()
     return state.open & over & (state.tokens_left > 0) & (length(state.running) < config.max_running)
 
 
 def next_turn(config: Config, state: State) -> Turn:
     """The next one that runs; when all are served, the first one that waits."""
     serves, admits = state.open & (state.served < state.to_serve), considers(config, state)
-    is_next = torch.where(serves, state.running == state.served, state.waiting == 0)
-    return Turn(is_next.long().argmax(), serves, admits)
+    is_next = torch.where(serves, state.running == state.served, candidates(config, state) == 0)
+    request, passes = is_next.long().argmax(), torch.zeros_like(admits)
+    if config.most_adapters > 0:
+        passes = admits & ~adapter_fits(config, state, request)
+    return Turn(request, serves, admits & ~passes, passes, torch.zeros_like(admits))
+
+
+def loading_first(config: Config, state: State, turn: Turn, start: Tensor, cached: Tensor) -> Turn:
+    """The turn of a request whose KV is loaded before it is admitted, or that is passed over for that.
+
+    `start`, `cached`: [] int64, where it would begin, and what is cached of it.
+    """
+    loads = turn.admits & row(config.later, turn.request) & (row(state.transfer, turn.request) != LOADED)
+    loads = loads & (start > cached)
+    waits = loads & may_be_overwritten(state)
+    return turn._replace(admits=turn.admits & ~loads, passes=turn.passes | waits, loads=loads & ~waits)
 
 
 def one(config: Config, state: State, *, write: Writing) -> State:
@@ -55,17 +75,26 @@ def one(config: Config, state: State, *, write: Writing) -> State:
     """
     turn = next_turn(config, state)
     count = state.running.shape[0]
-    is_turn = (config.rows == turn.request) & (turn.serves | turn.admits)
     known = row(known_length(config, state), turn.request)
-    hits = kv_blocks.get_computed_blocks(config.kv, state.kv, only(turn.admits, turn, count), known[None])
-    start = first_token(config, state, turn, known, hits)
+    searched = known if config.caching else torch.zeros_like(known)
+    loaded = torch.zeros_like(turn.admits)
+    if config.loads:
+        loaded = row(state.transfer, turn.request) == LOADED
+    hits = kv_blocks.get_computed_blocks(config.kv, state.kv, only(turn.admits & ~loaded, turn, count), searched[None])
+    start, cached = first_token(config, state, turn, known, hits), hits.lengths[0] * config.block_size
+    if config.loads:
+        start = torch.where(turn.admits & loaded, row(state.brought, turn.request), start)
+        turn = loading_first(config, state, turn, start, cached)
+        cached = torch.where(turn.admits & loaded, start, cached)
+    is_turn = (config.rows == turn.request) & (turn.serves | turn.admits)
     view = alone(config, state.encoder, turn.request)
     fit = fitted(config, view, start, offered(config, state, turn, known, start), state.embeds_left, state.closed)
     some = fit.tokens > 0
     state = state._replace(encoder=returned(state.encoder, fit.cache, is_turn))
     state, kept = with_room(config, state, turn, start + fit.tokens, turn.serves & some, write=write)
-    state, got = with_slots(config, state, turn, start, fit.tokens, kept, hits, write=write)
-    passed_over, turned_down = turn.serves & ~some, turn.admits & ~got
+    state, got = with_slots(config, state, turn, start, fit.tokens, kept, cached, hits, write=write)
+    begins, got = turn.loads & got, got & ~turn.loads
+    passed_over, turned_down = turn.serves & ~some, (turn.admits & ~got) | (turn.loads & ~begins)
     abandoned = returned(state.encoder, given_up(view, fit.cache), is_turn)
     encoder = choose(passed_over | turned_down, abandoned, state.encoder)
     holder = alone(config, encoder, turn.request)
@@ -79,12 +108,31 @@ def one(config: Config, state: State, *, write: Writing) -> State:
         relies=fit.relies.expand_as(state.relies[0]),
     )
     after = with_parts(config, state, parts, length_in_sight(config, state))
+    if config.loads or config.fails:
+        mine = config.rows == turn.request
+        after = with_transfer(config, after, mine & begins, mine & turn.admits & got, start > cached, start)
     return admitted(config, after, is_turn & turn.admits & got)._replace(
         encoder=encoder,
         embeds_left=torch.where(got, fit.embeds, state.embeds_left),
         closed=state.closed | (fit.refused & (got | passed_over)),
         ended=state.ended | turned_down,
         served=state.served + (passed_over | kept),
+        passed=state.passed | ((config.rows == turn.request) & turn.passes),
+    )
+
+
+def with_transfer(
+    config: Config, state: State, loads: Tensor, admitted: Tensor, brings: Tensor, start: Tensor
+) -> State:
+    """A request `loads`, or it is `admitted` and its first step `brings` KV, or its load is over.
+
+    `loads`, `admitted`: [requests] bool; `brings`: [] bool; `start`: [] int64, the tokens that have their KV then.
+    """
+    in_step = admitted & brings & config.fails
+    phase, over = torch.where(loads, LOADING, IN_STEP), admitted & ~in_step
+    return state._replace(
+        transfer=torch.where(loads | in_step, phase, state.transfer.masked_fill(over, 0)),
+        brought=torch.where(loads | in_step, start, state.brought.masked_fill(over, 0)),
     )
 
 
@@ -115,20 +163,40 @@ def offered(config: Config, state: State, turn: Turn, known: Tensor, start: Tens
 
 
 def with_slots(
-    config: Config, state: State, turn: Turn, start: Tensor, tokens: Tensor, kept: Tensor, hits: Hits, *, write: Writing
+    config: Config,
+    state: State,
+    turn: Turn,
+    start: Tensor,
+    tokens: Tensor,
+    kept: Tensor,
+    cached: Tensor,
+    hits: Hits,
+    *,
+    write: Writing,
 ) -> tuple[State, Tensor]:
-    """Slots for the tokens of the request, and whether it has them ([] bool).
+    """Slots for the tokens of the request, or for what is loaded of it, and whether it has them ([] bool).
 
-    `kept` ([] bool): it runs and there is room for it.
+    `kept` ([] bool): it runs and there is room for it. `cached`: [] int64, the tokens that have blocks.
     """
     count, width = state.running.shape[0], state.kv.tables.shape[1] - 1
     kv, _ = kv_blocks.allocate_slots(
         config.kv, state.kv, only(kept, turn, count), start[None], tokens[None], width=width, write=write
     )
-    new = start - hits.lengths[0] * config.block_size + tokens
-    asks = turn.admits & (tokens > 0)
+    new, loaded = start - cached + tokens, cached - hits.lengths[0] * config.block_size
+    asks = (turn.admits & (tokens > 0)) | turn.loads
+    spare = torch.where(queued(state.running).any(), config.watermark, 0)
+    if config.loads:
+        spare = torch.maximum(spare, reserve(config, state, turn.request, start + tokens))
     kv, slots = kv_blocks.admit(
-        config.kv, kv, only(asks, turn, count), torch.zeros_like(new)[None], new[None], hits, width=width, write=write
+        config.kv,
+        kv,
+        only(asks, turn, count),
+        loaded[None],
+        new[None],
+        hits,
+        width=width,
+        spare=spare[None] if config.watermark > 0 or config.loads else None,
+        write=write,
     )
     return state._replace(kv=kv), kept | (asks & slots.done[0])
 
@@ -156,33 +224,39 @@ def given_back_from(state: State) -> Tensor:
     """[requests + 1] int64: how many blocks are free when all that run from this rank on have been preempted.
 
     Beyond those that are free now. A block is given back with the first in the line that holds it, for that is the last
-    to be preempted.
+    to be preempted. What a transfer holds is not given back.
     """
     count = state.running.shape[0]
-    ranks = torch.nn.functional.pad(torch.where(queued(state.running), state.running, count), (0, 1), value=count)
+    ranks = torch.nn.functional.pad(state.running, (0, 1), value=OUTSIDE)
     tables = state.kv.tables.long()
     positions = torch.arange(tables.shape[1], device=tables.device)
     held = torch.where(positions < state.kv.blocks[:, None], tables, state.kv.references.shape[0] - 1)
     ranks = ranks[:, None].expand_as(held)
     first = torch.full_like(state.kv.references, count).scatter_reduce(0, held.flatten(), ranks.flatten(), "amin")
-    freed = (state.kv.references > 0)[:-1].long()
-    by_rank = torch.zeros(count + 1, dtype=torch.int64, device=tables.device).scatter_add(0, first[:-1], freed)
+    freed = ((state.kv.references > 0) & (first != OUTSIDE))[:-1].long()
+    ranks = first[:-1].clamp(min=0)
+    by_rank = torch.zeros(count + 1, dtype=torch.int64, device=tables.device).scatter_add(0, ranks, freed)
     return by_rank.flip(0).cumsum(0).flip(0)
 
 
 def preempted(config: Config, state: State, victims: Tensor, turns: Tensor, count: Tensor, *, write: Writing) -> State:
+    """So many of those that run ([] int64) are set back, and the plan of the round names them."""
+    after = with_preempted(set_back(config, state, victims, turns, write=write), victims, turns)
+    return after._replace(to_serve=state.to_serve - count, ended=state.ended | victims.any())
+
+
+def set_back(config: Config, state: State, victims: Tensor, turns: Tensor, *, write: Writing) -> State:
     """They give back their blocks, their items and what is in flight, and wait before all that came later."""
     rows = rows_in_order(torch.where(victims, turns, OUTSIDE), config.rows)
     everything = victims[:, None].expand_as(state.encoder.held)
     kv, _ = kv_blocks.free_request(config.kv, state.kv, rows, write=write)
-    state = with_preempted(voided(state, victims), victims, turns)
-    return state._replace(
+    return voided(state, victims)._replace(
         kv=kv,
         running=without(state.running, victims),
         waiting=before_equals(config.priorities, state.waiting, victims, turns),
         computed=torch.where(victims, 0, state.computed),
         proposed=torch.where(victims, 0, state.proposed),
+        transfer=torch.where(victims, 0, state.transfer),
+        brought=torch.where(victims, 0, state.brought),
         encoder=released_in_turn(config, state.encoder, everything, turns.clamp(min=0)),
-        to_serve=state.to_serve - count,
-        ended=state.ended | victims.any(),
     )

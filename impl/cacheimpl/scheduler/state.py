@@ -56,11 +56,23 @@ class Config(NamedTuple):
     prompts: Tensor
     """[requests] int64"""
     finals: Tensor
-    """[requests] int64: the tokens of each request once it is finished"""
+    """[requests] int64: the most tokens that each request may have"""
+    ends: Tensor
+    """[requests] int64: the tokens of each request once it is finished: fewer than `finals` if a stop token ends it"""
     priorities: Tensor
     """[requests] int64: the least comes first; 0 everywhere where requests are served as they come"""
     external: Tensor
     """[requests] int64: first tokens of which an external store has the KV; 0 where there is none"""
+    adapters: Tensor
+    """[requests] int64: the adapter (LoRA) of each request; 0 for the base model"""
+    later: Tensor
+    """[requests] bool: the request waits until its external KV is loaded; where False, its first step loads it"""
+    sent: Tensor
+    """[requests] bool: the blocks are sent away once the request is finished, and then freed"""
+    before: Tensor
+    """[requests] int64: the row of the turn before, if the request is a later turn of a session; -1 elsewhere"""
+    grammars: Tensor
+    """[requests] bool: the output follows a grammar, which is compiled while the request waits"""
     block_size: Tensor
     """[] int64"""
     blocks: Tensor
@@ -87,6 +99,28 @@ class Config(NamedTuple):
     """An item is computed in one chunk"""
     chunked: bool
     """What a request is admitted with is cut to the token budget"""
+    caching: bool = True
+    """A request may begin with the KV of another one"""
+    pipelined: bool = False
+    """Plans in flight are in the stages of a pipeline: the next token of a request is not planned before it is known"""
+    watermark: int = 0
+    """Free blocks that an admission leaves if another request runs"""
+    most_adapters: int = 0
+    """Different adapters of the requests that run; 0 if no request has one"""
+    compiles: bool = False
+    """Any request may have a grammar"""
+    encoder_decoder: bool = False
+    """The first step of a request encodes all its items, and later steps read the cross-attention KV that it writes"""
+    loads: bool = False
+    """Any request may wait until its external KV is loaded"""
+    sends: bool = False
+    """Blocks of any request may be sent away"""
+    sessions: bool = False
+    """Any request may be a later turn of a session"""
+    fails: bool = False
+    """A load may fail"""
+    failed_ends: bool = False
+    """A failed load ends its request"""
 
 
 class State(NamedTuple):
@@ -111,6 +145,14 @@ class State(NamedTuple):
     """[requests] bool: those of them of which the workers are to be told"""
     ending: Tensor
     """[requests] int64: finished, and not released yet: the least first; -1 where not"""
+    compiling: Tensor
+    """[requests] bool: those that wait for the grammar of their output"""
+    queued: Tensor
+    """[requests] bool: turns that arrived while an earlier turn of their session waits or runs"""
+    transfer: Tensor
+    """[requests] int64: the phase of the request's transfer of KV, see `transfers`; 0 if it has none"""
+    brought: Tensor
+    """[requests] int64: tokens that have their KV when the load is done; 0 if there is none"""
     plans: Tensor
     """[] int64: how many are in flight"""
     turns: Tensor
@@ -152,6 +194,10 @@ class State(NamedTuple):
     """[] bool: a request waits for room in the encoder cache, and later requests take none"""
     ended: Tensor
     """[] bool: no further request is admitted"""
+    passed: Tensor
+    """[requests] bool: those that wait and were passed over: their adapter is one too many, or their KV cannot be
+    loaded now
+    """
 
 
 def blank_plans(plans: int, requests: int, items: int, contents: int, device: torch.device | str = "cpu") -> Plan:
@@ -195,6 +241,10 @@ def empty(config: Config, kv: kv_blocks.Pool, plans: int) -> State:
         gone=nothing.bool(),
         leaving=nothing.bool(),
         ending=nobody,
+        compiling=nothing.bool(),
+        queued=nothing.bool(),
+        transfer=nothing,
+        brought=nothing,
         plans=zero,
         **blank_plans(plans, requests, items, contents, device)._asdict(),
         open=zero.bool(),
@@ -205,4 +255,5 @@ def empty(config: Config, kv: kv_blocks.Pool, plans: int) -> State:
         embeds_left=zero,
         closed=zero.bool(),
         ended=zero.bool(),
+        passed=nothing.bool(),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -12,8 +12,10 @@ from cacheimpl import kv_blocks as kv_tensors
 from cacheimpl import scheduler as tensors
 from cacheimpl.answer import UNANSWERED, Answer, Code
 from cacheimpl.scheduler.layout import ENCODER, KV, flat, layout, nested
+from cacheimpl.scheduler.requests import awaited, has_arrived
+from cacheimpl.scheduler.transferring import ABANDONED, IN_STEP, LOADING, SENDING
 from cacheproof.model.registry import component_named
-from cacheproof.model.target import Failure, TargetError
+from cacheproof.model.target import TargetError
 from cacheproof.tensor_models import encoder_cache, kv_blocks
 from cacheproof.tensor_models.encoder_cache import in_order
 from cacheproof.tensor_models.model import (
@@ -32,35 +34,16 @@ from cachespec.kv_blocks import Pool
 from cachespec.scheduler import configuration
 from cachespec.scheduler import operations as calls
 from cachespec.scheduler.configuration import START, Config
-from cachespec.scheduler.state import Plan, Scheduled, State
+from cachespec.scheduler.state import Plan, Scheduled, State, Transfer
 from cachespec.scheduler.worker import Worker, blocks_of, token
 from cachespec.scheduler.worker_properties import last_tokens
 
-NOT_THERE = (
-    "encoder_decoder",
-    "prefix_caching",
-    "watermark",
-    "stops",
-    "min_tokens",
-    "adapters",
-    "grammars",
-    "pipelined",
-    "running_resets",
-    "loads_later",
-    "load_failures",
-    "failed_loads_end",
-    "sends",
-    "turns",
-)
-"""Settings of the specification that the implementation lacks. It admits by chunk, as the normative scheduler does."""
-
 
 def tables_of(config: Config, device: str) -> tensors.Config:
-    """Requests of fewer items than the one with most have none at the places that they lack."""
-    for name in NOT_THERE:
-        if getattr(config, name) != Config._field_defaults[name]:
-            reason = f"{name} = {getattr(config, name)}: the implementation does not have this setting"
-            raise TargetError(reason, Failure.REFUSED)
+    """Requests of fewer items than the one with most have none at the places that they lack.
+
+    The implementation admits by chunk, as the normative scheduler does.
+    """
     encoder = encoder_cache.tables_of(configuration.encoder_config(config), device)
     (requests, items), contents = encoder.contents.shape, len(configuration.encoder_config(config).sizes)
     starts = [[item[START] for item in configuration.items_of(config, request)] for request in range(requests)]
@@ -77,8 +60,14 @@ def tables_of(config: Config, device: str) -> tensors.Config:
         item_starts=torch.tensor([[*row, *[0] * (items - len(row))] for row in starts], device=device),
         prompts=column(config.prompts),
         finals=column(tuple(configuration.final_length(config, request) for request in range(requests))),
+        ends=column(tuple(configuration.ended_length(config, request) for request in range(requests))),
         priorities=column(tuple(configuration.priority_of(config, request) for request in range(requests))),
         external=column(config.external),
+        adapters=column(config.adapters),
+        grammars=column(config.grammars) > 0,
+        before=column(tuple(r - 1 if configuration.is_turn(config, r) else -1 for r in range(requests))),
+        later=column(config.loads_later) > 0,
+        sent=column(config.sends) > 0,
         block_size=number(config.block_size),
         blocks=number(config.kv_blocks),
         token_budget=number(config.token_budget),
@@ -92,6 +81,17 @@ def tables_of(config: Config, device: str) -> tensors.Config:
         alignment=config.alignment,
         whole_items=config.whole_items == 1,
         chunked=config.chunked_prefill == 1,
+        caching=config.prefix_caching == 1,
+        pipelined=config.pipelined == 1,
+        watermark=config.watermark,
+        most_adapters=config.max_adapters if any(config.adapters) else 0,
+        compiles=any(config.grammars),
+        encoder_decoder=config.encoder_decoder == 1,
+        loads=any(config.loads_later),
+        sends=any(config.sends),
+        sessions=any(config.turns),
+        fails=config.load_failures == 1,
+        failed_ends=config.failed_loads_end == 1,
     )
 
 
@@ -105,6 +105,7 @@ def decode(config: Config, row: Row) -> State:
     pool = kv_blocks.decode(configuration.kv_config(config), kv)
     cache = encoder_cache.decode(configuration.encoder_config(config), encoder)
     computed = FrozenMap((request, row["computed"][request]) for request in sorted(line(row["running"])))
+    there = {request: holding.computed for request, holding in pool.holdings.items()} | dict(computed.items())
     return State(
         kv=pool,
         encoder=cache,
@@ -113,18 +114,24 @@ def decode(config: Config, row: Row) -> State:
         computed=computed,
         produced=present(row["produced"]),
         proposed=present(row["proposed"]),
-        compiling=FrozenMap(()),
-        queued=FrozenMap(()),
+        compiling=present(row["compiling"]),
+        queued=present(row["queued"]),
         gone=present(row["gone"]),
         leaving=present(row["leaving"]),
-        transfers=FrozenMap(()),
+        transfers=FrozenMap(
+            (request, Transfer(phase, row["brought"][request]))
+            for request, phase in enumerate(row["transfer"])
+            if phase
+        ),
         plans=tuple(plan_of(row, place) for place in range(row["plans"])),
-        worker=accounted_worker(config, pool, cache, computed),
+        worker=accounted_worker(config, pool, cache, there)._replace(crossed=crossed(config, computed)),
     )
 
 
-def accounted_worker(config: Config, kv: Pool, encoder: Cache, computed: FrozenMap[int, int]) -> Worker:
+def accounted_worker(config: Config, kv: Pool, encoder: Cache, computed: Mapping[int, int]) -> Worker:
     """The worker that has computed exactly what the account says, which no tensor holds.
+
+    `computed`: for each request with a table the tokens of which it has, or steps in flight write, the KV.
 
     The specification's worker executes the plans themselves. So a plan that computes anything else is a difference.
     """
@@ -143,6 +150,14 @@ def accounted_worker(config: Config, kv: Pool, encoder: Cache, computed: FrozenM
         missing_slots=(),
         crossed=FrozenMap(),
     )
+
+
+def crossed(config: Config, computed: FrozenMap[int, int]) -> FrozenMap[tuple[int, int], int]:
+    """The items whose cross-attention KV the first steps of running requests have written."""
+    if config.encoder_decoder == 0:
+        return FrozenMap()
+    items = ((request, index) for request, _ in computed.items() for index in range(len(config.items[request])))
+    return FrozenMap((item, 1) for item in items)
 
 
 def line(ranks: list[int]) -> tuple[int, ...]:
@@ -215,6 +230,29 @@ def whole_update(tables: tensors.Config, state: tensors.State, accepted: Tensor,
     return state, Answer(code, values, length)
 
 
+def whole_failure(
+    tables: tensors.Config, state: tensors.State, request: Tensor, blocks: Tensor, extent: tensors.Extent
+) -> Step:
+    """`failed_step`, then `update` and `release` for the others; the answer names all that have ended."""
+    turns = state.turns[0]
+    state, fails, ends = tensors.failed_step(tables, state, request, blocks)
+    after, _ = tensors.update(tables, state, torch.zeros_like(request), extent=extent)
+    mine = (tables.rows == request) & ends
+    values, length = tensors.finished(tables, after._replace(ending=torch.where(mine, turns, after.ending)))
+    for _ in range(-(-state.running.shape[0] // extent.releases)):
+        after = tensors.release(tables, after, extent=extent)
+    chosen = tensors.State(*(choose(fails, new, old) for new, old in zip(after, state, strict=True)))
+    code = torch.where(fails, int(Code.DONE), int(Code.ABSENT))
+    return chosen, Answer(code, values, torch.where(fails, length, 0))
+
+
+def choose(condition: Tensor, new: Any, old: Any) -> Any:
+    """One or the other part of a state."""
+    if isinstance(new, Tensor):
+        return torch.where(condition, new, old)
+    return type(new)(*(torch.where(condition, one, other) for one, other in zip(new, old, strict=True)))
+
+
 def lifted(function: Callable[..., Step]) -> Function:
     """The function on flat states, which a layout packs."""
 
@@ -226,16 +264,54 @@ def lifted(function: Callable[..., Step]) -> Function:
 
 
 def may_arrive(tables: tensors.Config, values: Any, request: Tensor) -> Tensor:
-    """Each request arrives once."""
-    state = nested(values)
-    known = (state.waiting >= 0) | (state.running >= 0) | state.gone
-    return ~known.index_select(0, request[None])[0]
+    """Each request arrives once; a turn of a session arrives after the one before."""
+    known, before = has_arrived(nested(values)), tables.before.index_select(0, request[None])
+    return (~known.index_select(0, request[None]) & ((before < 0) | known.index_select(0, before.clamp(min=0))))[0]
 
 
 def is_live(tables: tensors.Config, values: Any, request: Tensor) -> Tensor:
-    """It waits or runs."""
+    """It waits or runs, or its session waits for it."""
     state = nested(values)
-    return ((state.waiting >= 0) | (state.running >= 0)).index_select(0, request[None])[0]
+    live = (state.waiting >= 0) | (state.running >= 0) | awaited(tables, state)
+    return live.index_select(0, request[None])[0]
+
+
+def compiles(tables: tensors.Config, values: Any, request: Tensor) -> Tensor:
+    """It waits for the grammar of its output."""
+    return nested(values).compiling.index_select(0, request[None])[0]
+
+
+def loading(tables: tensors.Config, values: Any, request: Tensor) -> Tensor:
+    """A load of its KV goes on."""
+    phase = nested(values).transfer.index_select(0, request[None])[0]
+    return (phase == LOADING) | (phase == ABANDONED)
+
+
+def sending(tables: tensors.Config, values: Any, request: Tensor) -> Tensor:
+    """Its blocks are sent."""
+    return nested(values).transfer.index_select(0, request[None])[0] == SENDING
+
+
+def may_fail(tables: tensors.Config, values: Any, request: Tensor, blocks: Tensor) -> Tensor:
+    """So many of its blocks may be whole: no fewer than were found, and fewer than are loaded."""
+    state = nested(values)
+    origin, brought = (column.index_select(0, request[None])[0] for column in (state.kv.origin, state.brought))
+    return (blocks * tables.block_size >= origin) & (blocks * tables.block_size < brought)
+
+
+def may_fail_load(tables: tensors.Config, values: Any, request: Tensor, blocks: Tensor) -> Tensor:
+    """It waits for its KV."""
+    phase = nested(values).transfer.index_select(0, request[None])[0]
+    return (phase == LOADING) & may_fail(tables, values, request, blocks)
+
+
+def may_fail_step(tables: tensors.Config, values: Any, request: Tensor, blocks: Tensor) -> Tensor:
+    """Its oldest step in flight loads."""
+    state = nested(values)
+    phase, turn, void = (
+        column.index_select(0, request[None])[0] for column in (state.transfer, state.turns[0], state.void[0])
+    )
+    return (phase == IN_STEP) & (turn >= 0) & ~void & may_fail(tables, values, request, blocks)
 
 
 def may_plan(tables: tensors.Config, values: Any) -> Tensor:
@@ -262,6 +338,15 @@ def every_call(config: Config) -> Iterator[Operation]:
     if config.resets:
         yield calls.ResetPrefixCache()
         yield calls.ResetEncoderCache()
+    if config.running_resets:
+        yield calls.ResetRunning()
+    yield from (calls.Compile(request) for request in requests if configuration.has_grammar(config, request))
+    yield from (calls.FinishLoad(request) for request in requests if configuration.loads_later(config, request))
+    yield from (calls.FinishSend(request) for request in requests if configuration.is_sent(config, request))
+    for request in requests if config.load_failures else ():
+        for blocks in range(-(-config.external[request] // config.block_size)):
+            yield calls.FailLoad(request, blocks)
+            yield calls.FailStep(request, blocks)
 
 
 def extent_of(config: Config) -> tensors.Extent:
@@ -284,6 +369,12 @@ def model(config: Config, device: str, extent: tensors.Extent | None = None) -> 
     def of_update(operation: Any) -> tuple[int, ...]:
         return (operation.accepted,)
 
+    def of_failure(operation: Any) -> tuple[int, ...]:
+        return (named("request", operation.request, requests), operation.blocks)
+
+    def fail_step(tables: tensors.Config, state: tensors.State, request: Tensor, blocks: Tensor) -> Step:
+        return whole_failure(tables, state, request, blocks, sizes)
+
     def schedule(tables: tensors.Config, state: tensors.State) -> Step:
         return whole_round(tables, state, sizes)
 
@@ -300,6 +391,12 @@ def model(config: Config, device: str, extent: tensors.Extent | None = None) -> 
         TensorOperation(calls.Abort, lifted(tensors.abort), of_request, is_live),
         TensorOperation(calls.ResetPrefixCache, lifted(tensors.reset_prefix_cache), no_operands, always),
         TensorOperation(calls.ResetEncoderCache, lifted(tensors.reset_encoder_cache), no_operands, always),
+        TensorOperation(calls.ResetRunning, lifted(tensors.reset_running), no_operands, always),
+        TensorOperation(calls.Compile, lifted(tensors.compiled), of_request, compiles),
+        TensorOperation(calls.FinishLoad, lifted(tensors.finish_load), of_request, loading),
+        TensorOperation(calls.FinishSend, lifted(tensors.finish_send), of_request, sending),
+        TensorOperation(calls.FailLoad, lifted(tensors.fail_load), of_failure, may_fail_load),
+        TensorOperation(calls.FailStep, lifted(fail_step), of_failure, may_fail_step),
     )
     return TensorModel(
         component=component,

@@ -51,10 +51,13 @@ OPEN: Mapping[str, str] = MappingProxyType({
     "cacheimpl.scheduler.items": SCHEDULER,
     "cacheimpl.scheduler.lines": SCHEDULER,
     "cacheimpl.scheduler.plans": SCHEDULER,
+    "cacheimpl.scheduler.readiness": SCHEDULER,
     "cacheimpl.scheduler.requests": SCHEDULER,
     "cacheimpl.scheduler.reserving": SCHEDULER,
     "cacheimpl.scheduler.rounds": SCHEDULER,
     "cacheimpl.scheduler.single": SCHEDULER,
+    "cacheimpl.scheduler.transferring": SCHEDULER,
+    "cacheimpl.scheduler.transfers": SCHEDULER,
     "cacheimpl.writing:_put_in_place": IN_PLACE,
     "cacheimpl.writing:_put_rows_in_place": IN_PLACE,
 })  # fmt: skip

@@ -12,6 +12,7 @@ from cacheimpl.scheduler.engine import Scheduler
 from cacheimpl.scheduler.errors import (
     DuplicateRequestError,
     InvalidRequestError,
+    InvalidStopError,
     NeverServedError,
     NoPlanError,
     SchedulerError,
@@ -20,7 +21,7 @@ from cacheimpl.scheduler.errors import (
     UnknownRequestError,
     UnsupportedError,
 )
-from cacheimpl.scheduler.settings import Settings
+from cacheimpl.scheduler.settings import MAY_BE_NONE, Settings
 
 SETTINGS = Settings(
     block_size=2,
@@ -34,7 +35,7 @@ SETTINGS = Settings(
     encoder_cache_size=4,
 )
 NUMBERS = {
-    name: 0 if name in ("max_items", "long_prefill_token_threshold", "num_spec_tokens", "mamba_alignment") else 1
+    name: 0 if name in MAY_BE_NONE else 1
     for name, value in SETTINGS.__dataclass_fields__.items()
     if value.type == "int"
 }
@@ -103,8 +104,9 @@ SCHEDULER = Face(
             {"settings": one_of(None, 3, {}), "device": one_of("nowhere", 1.5)},
         ),
         "add_request": Call(
-            lambda made: {"request": request("new")},
-            {"request": REQUEST},
+            lambda made: {"request": request("new", range(6)), "external": 1, "after": "running"},
+            {"request": REQUEST, "external": count(0, most=2**31 - 1), "after": one_of(3, [], "nobody")},
+            dict.fromkeys(("load_first", "send"), "a flag"),
             misuse={
                 "an id that waits": (DuplicateRequestError, lambda made: made.add_request(request("waiting"))),
                 "an id that runs": (DuplicateRequestError, lambda made: made.add_request(request("running"))),
@@ -114,7 +116,22 @@ SCHEDULER = Face(
                     InvalidRequestError,
                     lambda made: made.add_request(request("new", mm_features=[item(length=3)])),
                 ),
-                "an adapter": (UnsupportedError, lambda made: made.add_request(request("new", lora_request=1))),
+                "an adapter": (
+                    UnsupportedError,
+                    lambda made: made.add_request(request("new", lora_request="an adapter")),
+                ),
+                "an adapter without a name": (
+                    InvalidRequestError,
+                    lambda made: made.add_request(request("new", lora_request=1)),
+                ),
+                "min_tokens is no count": (
+                    InvalidRequestError,
+                    lambda made: made.add_request(request("new", min_tokens=-1)),
+                ),
+                "a turn that is shorter than what its session keeps": (
+                    InvalidRequestError,
+                    lambda made: made.add_request(request("new", (1, 2)), after="running"),
+                ),
             },
             says=SAYS,
         ),
@@ -122,9 +139,35 @@ SCHEDULER = Face(
             lambda made: {"request_ids": ["waiting"]}, {"request_ids": one_of(None, 3, [3], ["waiting", None])}
         ),
         "update_from_output": Call(
-            lambda made: {"accepted": torch.zeros(SETTINGS.max_requests, dtype=torch.int64)},
-            {"accepted": {**{what: bad for what, bad in counts().items() if what != "a list"}, **count(0)}},
-            says=SAYS,
+            lambda made: {"accepted": torch.zeros(SETTINGS.max_requests, dtype=torch.int64), "stops": {"running": 1}},
+            {
+                "accepted": {**{what: bad for what, bad in counts().items() if what != "a list"}, **count(0)},
+                "stops": one_of(
+                    3, ["running"], {"nobody": 1}, {3: 1}, {"running": 2}, {"running": 0}, {"running": None}
+                ),
+            },
+            misuse={
+                "a stop token of a request that sampled nothing": (
+                    InvalidStopError,
+                    lambda made: made.update_from_output(stops={"waiting": 1}),
+                )
+            },
+            says=(*SAYS, "stop", "request_id"),
+        ),
+        "grammar_compiled": Call(lambda made: {"request_id": "running"}, {"request_id": one_of(None, 3, [], "nobody")}),
+        "finish_load": Call(lambda made: {"request_id": "running"}, {"request_id": one_of(None, 3, [], "nobody")}),
+        "finish_send": Call(lambda made: {"request_id": "running"}, {"request_id": one_of(None, 3, [], "nobody")}),
+        "fail_load": Call(
+            lambda made: {"request_id": "running", "blocks": 1},
+            {"request_id": one_of(None, 3, [], "nobody"), "blocks": count(0, most=2**31 - 1)},
+        ),
+        "fail_step": Call(
+            lambda made: {"request_id": "running", "blocks": 1},
+            {"request_id": one_of(None, 3, [], "nobody"), "blocks": count(0, most=2**31 - 1)},
+            misuse={
+                "of a request that loads nothing": (InvalidRequestError, lambda made: made.fail_step("running", 1)),
+            },
+            works=False,
         ),
         "row_of": Call(
             lambda made: {"request_id": "running"},
@@ -177,7 +220,7 @@ OF_SETTINGS = Face(
         "__init__": Call(
             lambda made: {name: getattr(SETTINGS, name) for name in NUMBERS},
             {name: count(least, most=2**31 - 1) for name, least in NUMBERS.items()},
-            dict.fromkeys(("disable_chunked_mm_input", "enable_chunked_prefill", "by_priority"), "a flag"),
+            {name: "a flag" for name, value in SETTINGS.__dataclass_fields__.items() if value.type == "bool"},
         )
     },
 )

@@ -10,7 +10,8 @@ from cacheproof.model.burst import Together
 from cachespec.scheduler import COMPONENT
 from cachespec.scheduler.configuration import Config
 from cachespec.scheduler.operations import Abort as AbortOne
-from cachespec.scheduler.operations import Add, ResetEncoderCache, ResetPrefixCache, Schedule, Update
+from cachespec.scheduler.operations import Add, ResetEncoderCache, ResetPrefixCache, ResetRunning, Schedule, Update
+from cachespec.scheduler.operations import Compile as CompileOne
 
 ODD = 0.05
 """How many of those that arrive or are aborted were there before, or are gone."""
@@ -90,14 +91,27 @@ class Abort(Macro):
         yield Together("abort", tuple(map(AbortOne, self.chosen(fit))))
 
 
+class Compile(Macro):
+    """Grammars are compiled, of requests that wait for one."""
+
+    __slots__ = ()
+    MOST: ClassVar[int | None] = 32
+
+    def play(self, side: Side) -> Play:
+        """One after the other."""
+        yield Together("compile", tuple(map(CompileOne, self.chosen(range(len(side.config.prompts))))))
+
+
 class Reset(Macro):
-    """Both caches are emptied where that is allowed."""
+    """Both caches are emptied where that is allowed; now and then running requests are preempted for it."""
 
     __slots__ = ()
     MOST: ClassVar[int | None] = 1
 
-    def play(self, side: Side) -> Play:  # noqa: ARG002  # nobody is chosen
+    def play(self, side: Side) -> Play:
         """One after the other."""
+        if side.config.running_resets and self.source(0).random() < 1 / 4:
+            yield Together("reset_running", (ResetRunning(),))
         yield Together("reset_prefix_cache", (ResetPrefixCache(),))
         yield Together("reset_encoder_cache", (ResetEncoderCache(),))
 
@@ -149,6 +163,78 @@ def crowded(
     return config if wrong is None else config._replace(groups=(), shared=())
 
 
+def bounded(config: Config, draw: random.Random) -> Config:
+    """The same load with stop tokens, adapters, grammars, stages of a pipeline and a watermark."""
+    requests = len(config.prompts)
+    stops = tuple(draw.choice((0, draw.randint(1, output))) for output in config.outputs)
+    least = tuple(draw.randint(0, output) for output in config.outputs)
+    adapters, most = tuple(draw.randint(0, 3) for _ in range(requests)), draw.randint(1, 3)
+    return config._replace(
+        stops=draw.choice(((), stops)),
+        min_tokens=draw.choice(((), least)),
+        adapters=draw.choice(((), adapters)),
+        max_adapters=most,
+        grammars=draw.choice(((), tuple(draw.choice((0, 0, 1)) for _ in range(requests)))),
+        pipelined=draw.randint(0, 1),
+        watermark=draw.choice((0, 0, 1, config.kv_blocks // 4)),
+        prefix_caching=draw.choice((1, 1, 0)),
+        running_resets=draw.randint(0, 1),
+    )
+
+
+def elsewhere(config: Config, draw: random.Random) -> Config:
+    """The same load with KV that comes from an external store and goes to one; loads may fail."""
+    requests, fails = len(config.prompts), draw.randint(0, 1)
+    return config._replace(
+        external=tuple(draw.choice((0, draw.randint(1, prompt))) for prompt in config.prompts),
+        loads_later=tuple(draw.randint(0, 1) for _ in range(requests)),
+        load_failures=fails,
+        failed_loads_end=fails * draw.randint(0, 1),
+        sends=draw.choice(((), tuple(draw.randint(0, 1) for _ in range(requests)))),
+        running_resets=0,
+    )
+
+
+def conversing(config: Config, draw: random.Random) -> Config:
+    """The same load in sessions of up to three turns."""
+    turns, prompts, priorities = [0], list(config.prompts), list(config.priorities)
+    for request in range(1, len(prompts)):
+        kept = min(prompts[request - 1] + config.outputs[request - 1], config.max_model_len) - 1
+        prompt = kept + draw.randint(1, 3)
+        is_turn = draw.random() < 1 / 2 and turns[-2:] != [1, 1] and prompt < config.max_model_len
+        turns.append(int(is_turn))
+        if is_turn:
+            prompts[request], priorities[request] = prompt, priorities[request - 1]
+    return config._replace(
+        turns=tuple(turns),
+        prompts=tuple(prompts),
+        priorities=tuple(priorities),
+        items=(),
+        groups=(),
+        shared=(),
+        external=(),
+    )
+
+
+def crossing(config: Config, draw: random.Random) -> Config:
+    """The same load for an encoder-decoder model."""
+    items = tuple(tuple((content, 0, length) for content, _, length in placed) for placed in config.items)
+    return config._replace(
+        prompts=tuple(draw.randint(1, prompt) for prompt in config.prompts),
+        items=items,
+        encoder_decoder=1,
+        chunked_prefill=0,
+        prefix_caching=0,
+        whole_items=0,
+        long_prefill_threshold=0,
+        alignment=0,
+        external=(),
+        groups=(),
+        shared=(),
+        encoder_compute=config.encoder_compute + draw.choice((0, 0, 4)),
+    )
+
+
 def _items_of(draw: random.Random, longest: int, lengths: list[int], most: int) -> tuple[tuple[int, int, int], ...]:
     """Items one behind the other, some of them the same."""
     found, end = [], 0
@@ -180,11 +266,11 @@ def load(requests: int, blocks: int | None, draw: random.Random) -> Config:
     if draw.random() < 1 / 2:
         wide = draw.choice((1, 4)) * config.token_budget
         config = config._replace(chunked_prefill=1, policy=0, token_budget=wide)
-    return config
+    return bounded(config, draw) if draw.random() < 1 / 2 else config
 
 
 VOCABULARY = Vocabulary(
-    weights={Burst: 3, Rounds: 8, Ahead: 2, Outputs: 2, Abort: 1, Reset: 1},
+    weights={Burst: 3, Rounds: 8, Ahead: 2, Outputs: 2, Compile: 1, Abort: 1, Reset: 1},
     load=load,
     size=lambda config: len(config.prompts),
 )

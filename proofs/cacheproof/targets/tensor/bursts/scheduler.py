@@ -158,6 +158,14 @@ class RoundsTarget:
         """Of blocks."""
         return self.kept(tensors.reset_prefix_cache(self.tables, self.state))
 
+    def reset_running(self, _: calls.ResetRunning) -> Outcome:
+        """Of blocks, after all that run were preempted."""
+        return self.kept(tensors.reset_running(self.tables, self.state, write=self._write))
+
+    def compile(self, op: calls.Compile) -> Outcome:
+        """A grammar is there."""
+        return self.kept(tensors.compiled(self.tables, self.state, self.number(self.row(op.request))))
+
     def reset_encoder_cache(self, _: calls.ResetEncoderCache) -> Outcome:
         """Of encoder outputs."""
         return self.kept(tensors.reset_encoder_cache(self.tables, self.state))
@@ -170,6 +178,8 @@ PERFORM: Mapping[type[Operation], Callable[[RoundsTarget, Any], Outcome]] = {
     calls.Abort: RoundsTarget.abort,
     calls.ResetPrefixCache: RoundsTarget.reset_prefix_cache,
     calls.ResetEncoderCache: RoundsTarget.reset_encoder_cache,
+    calls.ResetRunning: RoundsTarget.reset_running,
+    calls.Compile: RoundsTarget.compile,
 }
 
 
