@@ -63,7 +63,7 @@ def command(
         str,
         typer.Option(
             help="The explorer: reference or native (the specification, in Python or compiled), auto (the faster of "
-            "these), or tensor (our implementation)."
+            "these), or tensor (our implementation, without properties of progress)."
         ),
     ] = AUTO,
     which: Annotated[

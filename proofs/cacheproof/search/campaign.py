@@ -68,8 +68,13 @@ class EngineModule(Protocol):
         """The engine."""
         ...
 
-    def cannot(self, component: AnyComponent, variant: AnyVariant, plan: Plan) -> str | None:
-        """Why the engine cannot explore this variant as planned, or None."""
+    @property
+    def judges_progress(self) -> bool:
+        """Whether it looks for cycles in which a property of progress fails."""
+        ...
+
+    def cannot(self, component: AnyComponent, variant: AnyVariant, plan: Plan, config: Any = None) -> str | None:
+        """Why the engine cannot explore this variant as planned, in this configuration if one is given; or None."""
         ...
 
     def prepare(self, component: AnyComponent, variant: AnyVariant) -> None:
@@ -104,6 +109,8 @@ Show = Callable[[str], object]
 
 SHARED_FROM = 20_000
 """A run that is expected to have so many states is shared by several processes where these have nothing else to do."""
+SMALL = 1_500
+"""States of a scope that asks for progress, up to which an engine that does not judge it explores it by default."""
 COMPILED_FROM = 10_000
 """Expected states of a variant's runs from which it is compiled. The compiler takes 7 to 20 seconds."""
 
@@ -199,10 +206,11 @@ def tasks_for(
 ) -> list[Task]:
     """The runs of the scopes in some sets, in their order; a scope that is named runs whatever set it is in.
 
-    An engine that cannot do all of them does those that it can; where it can do none, it is an error that says why.
+    An engine that cannot do all of them does those that it can; where it can do none, it is an error that says why. One
+    that does not judge progress leaves out larger scopes that ask for it, unless more than the default set is wanted.
     """
     tasks, reasons = [], []
-    cannot = engine_module(engine).cannot
+    module = engine_module(engine)
     for component in components:
         wanted = variant_named(component, variant).tag if variant is not None else None
         scopes = scopes_of(component) if scope is None else (scope_named(component, scope),)
@@ -214,7 +222,9 @@ def tasks_for(
             if wanted in (None, tag)
         ]
         for one, tag in asked:
-            reason = cannot(component, component.variants[tag], one.plan)
+            if scope is None and tuple(sets) == (DEFAULT,) and is_left_out(module, one, tag):
+                continue
+            reason = module.cannot(component, component.variants[tag], as_judged(module, one).plan, one.config)
             if reason is None:
                 tasks.append(Task(component.name, tag, one.name, engine))
             else:
@@ -222,6 +232,17 @@ def tasks_for(
     if reasons and not tasks:
         raise InputError(reasons[0])
     return tasks
+
+
+def as_judged(engine: EngineModule, scope: Scope) -> Scope:
+    """What the engine judges of the scope: without progress, if it does not judge that."""
+    return scope if engine.judges_progress else replace(scope, plan=replace(scope.plan, liveness=False))
+
+
+def is_left_out(engine: EngineModule, scope: Scope, tag: str) -> bool:
+    """Whether the engine judges only a part of what this scope asks for, and the scope is not small."""
+    states = scope.expectation(tag).states
+    return scope.plan.liveness and not engine.judges_progress and (states is None or states > SMALL)
 
 
 class Library(NamedTuple):
@@ -273,6 +294,7 @@ def perform(task: Task, watch: Watch | None = None, effort: Effort = Effort(), s
     """Explore, and judge; `shared_by` is the number of processes, or of threads of compiled code."""
     component = component_named(task.component)
     variant, scope = variant_named(component, task.variant), scope_named(component, task.scope)
+    scope = as_judged(engine_module(task.engine), scope)
     plan = scope.plan_for(task.variant)
     if not effort.to_the_end:
         plan = bounded(plan, scope.expectation(task.variant).states)

@@ -64,7 +64,11 @@ def explore(
         return ReferenceSearch(component, variant, config, plan, watch, crew, checkpoint).run()
 
 
-def cannot(component: AnyComponent, variant: AnyVariant, plan: Plan) -> str | None:
+judges_progress = True
+"""It looks for cycles in which a property of progress fails."""
+
+
+def cannot(component: AnyComponent, variant: AnyVariant, plan: Plan, config: Any = None) -> str | None:
     """The reference engine explores every variant under every plan."""
     return None
 

@@ -23,8 +23,8 @@ from cacheproof.tensor_models import MODELS, model_of
 from cacheproof.tensor_models.model import TensorModel
 from cachespec.kernel import NORMATIVE, Operation
 
-WALKERS, STEPS, SCOPES = 256, 60, 2
-SMALL_WALKERS, SMALL_STEPS, SMALL_SCOPES = 16, 12, 2
+WALKERS, STEPS, SCOPES = 256, 60, 3
+SMALL_WALKERS, SMALL_STEPS, SMALL_SCOPES = 16, 12, 3
 
 
 def lockstep(asked: Asked, found: Found, show: Show) -> None:

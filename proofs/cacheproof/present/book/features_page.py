@@ -17,6 +17,7 @@ from cacheproof.model.target import TargetError
 from cacheproof.present.book.features import CLASSES, CONDITIONS, FEATURES, Feature
 from cacheproof.present.book.tables import link, markdown_table
 from cacheproof.releases.budget import RANDOM
+from cacheproof.search.campaign import tasks_for
 from cacheproof.targets.vllm.eras import Era, table
 from cachespec.kernel import NORMATIVE
 
@@ -120,9 +121,19 @@ def _on_tensors(feature: Feature, component: AnyComponent, scopes: Sequence[Scop
     if without_tensor_code(component) is not None:
         return [], "no tensor code"
     chosen = [scope for scope in scopes if NORMATIVE in scope.variants and scope.set == DEFAULT]
-    taken = [scope for scope in chosen if not _refused(component, scope.config)]
-    own = {condition.setting for condition in feature.conditions}
-    return taken, "" if taken or not chosen else f"refused: {_own(component, chosen[0].config, own)}"
+    taken = [scope for scope in chosen if scope.name in _explored_on_tensors(component.name)]
+    if taken or not chosen:
+        return taken, ""
+    if any(not _refused(component, scope.config) for scope in chosen):
+        return [], "larger"
+    return [], f"refused: {_own(component, chosen[0].config, {condition.setting for condition in feature.conditions})}"
+
+
+@cache
+def _explored_on_tensors(name: str) -> frozenset[str]:
+    """The scopes of a component that `check --engine tensor` explores."""
+    tasks = tasks_for([component_named(name)], variant=NORMATIVE, engine="tensor")
+    return frozenset(task.scope for task in tasks)
 
 
 def _refused(component: AnyComponent, config: Any) -> str:
@@ -148,7 +159,11 @@ def _own(component: AnyComponent, config: Any, own: Collection[str]) -> str:
 def _implemented(feature: Feature, refusal: str) -> str:
     if feature.interface:
         return f"`{feature.interface}`"
-    return refusal if feature.component == "scheduler" and refusal else f"`{CLASSES[feature.component]}`"
+    return (
+        refusal
+        if feature.component == "scheduler" and refusal.startswith("refused")
+        else f"`{CLASSES[feature.component]}`"
+    )
 
 
 def _shown(component: AnyComponent, scopes: set[str]) -> str:

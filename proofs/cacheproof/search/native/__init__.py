@@ -84,7 +84,11 @@ def prepare(component: AnyComponent, variant: AnyVariant) -> None:
     compiled(component, variant)
 
 
-def cannot(component: AnyComponent, variant: AnyVariant, plan: Plan) -> str | None:
+judges_progress = True
+"""It looks for cycles in which a property of progress fails."""
+
+
+def cannot(component: AnyComponent, variant: AnyVariant, plan: Plan, config: Any = None) -> str | None:
     """What in the specification the compiler lacks, or None."""
     if compiler_of_this_machine() is None:
         return NONE

@@ -19,6 +19,7 @@ from cacheproof.foundation.errors import InputError
 from cacheproof.foundation.memory import peak_bytes, resident_bytes
 from cacheproof.model.plan import Granularity, Plan
 from cacheproof.model.registry import AnyComponent, AnyVariant
+from cacheproof.model.target import TargetError
 from cacheproof.search.canonical import canonical
 from cacheproof.search.checkpoint import Checkpoint
 from cacheproof.search.clock import SearchClock
@@ -75,13 +76,28 @@ def prepare(component: AnyComponent, variant: AnyVariant) -> None:
     """There is nothing to prepare."""
 
 
-def cannot(component: AnyComponent, variant: AnyVariant, plan: Plan) -> str | None:
-    """Why the tensor engine cannot explore this variant as planned, or None."""
+judges_progress = False
+"""Only the specification is searched for cycles."""
+
+
+def cannot(component: AnyComponent, variant: AnyVariant, plan: Plan, config: Any = None) -> str | None:
+    """Why the tensor engine cannot explore this variant as planned, or None. It judges no property of progress."""
     if (reason := without_tensor_code(component, variant.tag)) is not None:
         return reason
     if plan.granularity is not Granularity.CALL or plan.liveness:
         return "the tensor engine explores whole calls, without liveness: use the reference engine"
-    return None if plan.normal_form else "the tensor engine needs the normal form: use the reference engine"
+    if not plan.normal_form:
+        return "the tensor engine needs the normal form: use the reference engine"
+    return None if config is None else refusal(component, config, variant.tag)
+
+
+def refusal(component: AnyComponent, config: Any, variant: str) -> str | None:
+    """Why the implementation does not take this configuration, or None."""
+    try:
+        model_of(component, config, variant=variant)
+    except TargetError as error:
+        return f"{component.name}: {error}"
+    return None
 
 
 class _LimitReachedError(Exception):
