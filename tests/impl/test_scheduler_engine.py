@@ -400,3 +400,33 @@ def test_items_that_are_lost_in_larger_tables_are_noticed() -> None:
     )
     with planted(lost):
         assert not small_items()
+
+
+def test_a_turn_that_was_aborted_takes_no_namesake_along() -> None:
+    """Its id is used again while the turn before it runs; an abort of that turn is no abort of the new request."""
+    scheduler = engine(max_requests=4)
+    scheduler.add_request(Asked("first", [1, 2, 3], 4))
+    scheduler.schedule()
+    scheduler.add_request(Asked("second", list(range(8)), 1), after="first")
+    scheduler.finish_requests("second")
+    scheduler.add_request(Asked("second", [1], 1))
+    scheduler.finish_requests("first")
+    assert scheduler.get_num_unfinished_requests() == 1
+    scheduler.update_from_output()
+    output = scheduler.schedule()
+    assert output is not None
+    assert output.num_scheduled_tokens == {"second": 1}
+
+
+def test_a_session_goes_on_with_what_its_turn_has_computed() -> None:
+    """Five tokens of the first turn have KV, of which two whole blocks are found."""
+    scheduler = engine(max_requests=4)
+    scheduler.add_request(Asked("first", [1, 2, 3], 3))
+    for _ in range(3):
+        scheduler.schedule()
+        ended = scheduler.update_from_output()
+    assert ended == ["first"]
+    scheduler.add_request(Asked("second", [1, 2, 3, 4, 5, 6, 7], 1), after="first")
+    output = scheduler.schedule()
+    assert output is not None
+    assert output.num_scheduled_tokens == {"second": 3}

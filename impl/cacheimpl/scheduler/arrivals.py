@@ -104,6 +104,8 @@ class Arrivals:
         """By row, the output tokens before which no stop token ends the request, if there are any"""
         self._finals: dict[int, int] = {}
         """By row, the tokens of the request once it is finished"""
+        self._sorts: dict[int, tuple[str | None, int]] = {}
+        """By row, the adapter and the priority of the request, which all turns of a session have"""
         self._turns: dict[int, int] = {}
         """By row, the row of the next turn of the request's session, if it has arrived"""
         self._finished: dict[str, int] = {}
@@ -179,7 +181,7 @@ class Arrivals:
         self._free.pop()
         self._rows[read.name], self.names[row] = row, read.name
         self._new.append(Noted(row, read, final, elsewhere, before))
-        self._finals[row] = final
+        self._finals[row], self._sorts[row] = final, (read.adapter, read.priority)
         self._finished.pop(read.name, None)
         self._turns.pop(row, None)
         if before is not None:
@@ -201,7 +203,8 @@ class Arrivals:
         What it has is given back before the next step, or the next output.
         """
         row: int | None = self._rows[name]
-        while row is not None and self._rows.pop(self.names[row], None) == row:
+        while row is not None and self._rows.get(self.names[row]) == row:
+            del self._rows[self.names[row]]
             self._leaving.append(row)
             row = self._turns.get(row)
 
@@ -218,6 +221,8 @@ class Arrivals:
             raise InvalidRequestError(
                 f"request {elsewhere.after!r} has a next turn already: {self.names[self._turns[row]]!r}"
             )
+        if (read.adapter, read.priority) != self._sorts[row]:
+            raise InvalidRequestError(f"turn {read.name!r} has another adapter or priority than the turn before it")
         if len(read.tokens) < self._finals[row]:
             raise InvalidRequestError(
                 f"turn {read.name!r} has {len(read.tokens)} tokens: its session keeps {self._finals[row] - 1}, and "

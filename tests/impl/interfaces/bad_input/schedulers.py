@@ -128,6 +128,10 @@ SCHEDULER = Face(
                     InvalidRequestError,
                     lambda made: made.add_request(request("new", min_tokens=-1)),
                 ),
+                "a turn of another priority than its session": (
+                    InvalidRequestError,
+                    lambda made: made.add_request(request("new", range(6), priority=1), after="running"),
+                ),
                 "a turn that is shorter than what its session keeps": (
                     InvalidRequestError,
                     lambda made: made.add_request(request("new", (1, 2)), after="running"),
