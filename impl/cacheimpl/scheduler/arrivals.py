@@ -198,7 +198,7 @@ class Arrivals:
         return state
 
     def abort(self, name: str) -> None:
-        """Who waits or runs does so no more, nor do later turns of its session.
+        """The request waits and runs no more, nor does any later turn of its session.
 
         What it has is given back before the next step, or the next output.
         """
