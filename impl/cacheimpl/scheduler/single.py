@@ -20,7 +20,15 @@ from cacheimpl.scheduler.lines import before_equals, rows_in_order
 from cacheimpl.scheduler.plans import Parts, voided, with_parts, with_preempted
 from cacheimpl.scheduler.readiness import adapter_fits, candidates
 from cacheimpl.scheduler.state import Config, State
-from cacheimpl.scheduler.transferring import IN_STEP, LOADED, LOADING, may_be_overwritten, reserve
+from cacheimpl.scheduler.transferring import (
+    IN_STEP,
+    LOADED,
+    LOADING,
+    blocks_for,
+    may_be_overwritten,
+    only,
+    reserve,
+)
 from cacheimpl.table import choose, row
 from cacheimpl.writing import Writing
 
@@ -74,13 +82,14 @@ def one(config: Config, state: State, *, write: Writing) -> State:
     anything: what the attempt has pinned is released, what it has evicted stays evicted.
     """
     turn = next_turn(config, state)
-    count = state.running.shape[0]
     known = row(known_length(config, state), turn.request)
     searched = known if config.caching else torch.zeros_like(known)
     loaded = torch.zeros_like(turn.admits)
     if config.loads:
         loaded = row(state.transfer, turn.request) == LOADED
-    hits = kv_blocks.get_computed_blocks(config.kv, state.kv, only(turn.admits & ~loaded, turn, count), searched[None])
+    hits = kv_blocks.get_computed_blocks(
+        config.kv, state.kv, only(config, turn.admits & ~loaded, turn.request), searched[None]
+    )
     start, cached = first_token(config, state, turn, known, hits), hits.lengths[0] * config.block_size
     if config.loads:
         start = torch.where(turn.admits & loaded, row(state.brought, turn.request), start)
@@ -136,11 +145,6 @@ def with_transfer(
     )
 
 
-def only(condition: Tensor, turn: Turn, nobody: int) -> Tensor:
-    """[1] int64: a burst of the request where the condition holds ([] bool), of nobody elsewhere."""
-    return torch.where(condition, turn.request, nobody)[None]
-
-
 def first_token(config: Config, state: State, turn: Turn, known: Tensor, hits: Hits) -> Tensor:
     """[] int64: where the request goes on, or begins: behind what is cached of it, here or in an external store."""
     cached = hits.lengths[0] * config.block_size
@@ -178,9 +182,9 @@ def with_slots(
 
     `kept` ([] bool): it runs and there is room for it. `cached`: [] int64, the tokens that have blocks.
     """
-    count, width = state.running.shape[0], state.kv.tables.shape[1] - 1
+    width = state.kv.tables.shape[1] - 1
     kv, _ = kv_blocks.allocate_slots(
-        config.kv, state.kv, only(kept, turn, count), start[None], tokens[None], width=width, write=write
+        config.kv, state.kv, only(config, kept, turn.request), start[None], tokens[None], width=width, write=write
     )
     new, loaded = start - cached + tokens, cached - hits.lengths[0] * config.block_size
     asks = (turn.admits & (tokens > 0)) | turn.loads
@@ -190,7 +194,7 @@ def with_slots(
     kv, slots = kv_blocks.admit(
         config.kv,
         kv,
-        only(asks, turn, count),
+        only(config, asks, turn.request),
         loaded[None],
         new[None],
         hits,
@@ -209,8 +213,7 @@ def with_room(
     The request itself is the last that may go. Returns whether it has not ([] bool); `wants` ([] bool): whether it
     needs blocks at all.
     """
-    lacking = (end + config.block_size - 1).div(config.block_size, rounding_mode="floor")
-    lacking = lacking - row(state.kv.blocks, turn.request)
+    lacking = blocks_for(end, config.block_size) - row(state.kv.blocks, turn.request)
     running, count = length(state.running), state.running.shape[0]
     places = torch.arange(count + 1, device=end.device)
     short = state.kv.free + given_back_from(state) < lacking

@@ -55,3 +55,8 @@ def reserve(config: Config, state: State, request: Tensor, end: Tensor) -> Tenso
 def blocks_for(tokens: Tensor, size: Tensor) -> Tensor:
     """The blocks that so many tokens need."""
     return (tokens + size - 1).div(size, rounding_mode="floor")
+
+
+def only(config: Config, condition: Tensor, request: Tensor) -> Tensor:
+    """[1] int64: a burst of the request where the condition holds ([] bool), of nobody elsewhere."""
+    return torch.where(condition, request, config.rows.shape[0])[None]

@@ -18,16 +18,11 @@ from cacheimpl.scheduler.items import released_in_turn
 from cacheimpl.scheduler.plans import voided
 from cacheimpl.scheduler.requests import departed
 from cacheimpl.scheduler.state import Config, State
-from cacheimpl.scheduler.transferring import ABANDONED, IN_STEP, LOADED, LOADING, SENDING
+from cacheimpl.scheduler.transferring import ABANDONED, IN_STEP, LOADED, LOADING, SENDING, only
 from cacheimpl.table import is_row, row
 from cacheimpl.writing import COPYING, Writing
 
 Result = tuple[State, Answer]
-
-
-def only(config: Config, condition: Tensor, request: Tensor) -> Tensor:
-    """[1] int64: a burst of the request where the condition holds ([] bool), of nobody elsewhere."""
-    return torch.where(condition, request, config.rows.shape[0])[None]
 
 
 def with_phase(state: State, request: Tensor, condition: Tensor, phase: int, tokens: Tensor) -> State:
