@@ -72,12 +72,12 @@ MUTANTS: dict[str, tuple[Callable[..., Any], str, str]] = {
     ),
     "rows come from the neighbour": (operations.sources, "right=True", "right=False"),
     "a chunk begins at its output": (
-        EncoderArena.gather,
-        "self._runs.starts.index_select(0, $outputs) + $x",
-        "self._runs.starts.index_select(0, $outputs)",
+        EncoderArena._slots,
+        "self._runs.starts.index_select(0, $rows) + $x",
+        "self._runs.starts.index_select(0, $rows)",
     ),
     "the last row of a chunk is missing": (operations.rows_of_chunks, "right=True", "right=False"),
-    "chunks are not put one after the other": (operations.rows_of_chunks, "$x - ($ends - $counts)[$chunk]", "$x"),
+    "chunks are not put one after the other": (operations.rows_of_chunks, "$x - $ends + $counts", "$x"),
     "what is behind the chunks is the last row": (
         operations.rows_of_chunks,
         "torch.where($x, $slots, $nowhere)",

@@ -43,8 +43,8 @@ class EncoderArena:
     """Encoder outputs of a worker, by identifier.
 
     `slots` is the capacity of the encoder cache, in embeddings. Everything that the accounting grants fits, if freed
-    outputs are drained before new ones are stored. `store` reads one flag back from the device; `gather` and `drain`
-    read nothing. A call that raises (see `cacheimpl.arena.errors`) changes nothing.
+    outputs are drained before new ones are stored. Where each output lies is known on the host, so no call waits for
+    the device or reads from it. A call that raises (see `cacheimpl.arena.errors`) changes nothing.
     """
 
     def __init__(
@@ -56,8 +56,8 @@ class EncoderArena:
             raise InvalidSettingError(f"dtype must be a torch.dtype, not {dtype!r}")
         device = usable(device, InvalidSettingError)
         self._buffer = torch.zeros((slots + 1, hidden_size), dtype=dtype, device=device)
-        self._config = Config(torch.tensor(slots, device=device))
-        self._runs: Runs = operations.empty(FIRST_OUTPUTS, device)
+        self._config = Config(torch.tensor(slots))
+        self._runs: Runs = operations.empty(FIRST_OUTPUTS)
         self._rows: Rows[str] = Rows(FIRST_OUTPUTS)
         self._lengths: dict[str, int] = {}
         self.slots = slots
@@ -86,13 +86,12 @@ class EncoderArena:
         """
         self._assert_storable(outputs, identifiers, lengths)
         fresh = {name: length for name, length in zip(identifiers, lengths, strict=True) if name not in self}
-        if fresh:
-            self._place(fresh)
-        if identifiers:
-            starts = self._runs.starts.index_select(0, self._tensor([self._rows[name] for name in identifiers]))
-            counts = self._tensor(list(lengths))
-            slots = operations.rows_of_chunks(starts, counts, outputs.shape[0], self.slots)
-            self._buffer.index_copy_(0, slots, outputs)
+        start = self._place(fresh) if fresh else 0
+        if len(fresh) == len(identifiers):  # side by side, so that they are one copy
+            self._buffer[start : start + outputs.shape[0]].copy_(outputs)
+            return
+        slots = self._slots(identifiers, [0] * len(identifiers), lengths, outputs.shape[0])
+        self._buffer.index_copy_(0, slots, outputs)
 
     def gather(self, chunks: Sequence[Chunk], size: int | None = None) -> Tensor:
         """[size, hidden]: the rows of the chunks one after the other, zeros behind the last; one gather.
@@ -107,11 +106,8 @@ class EncoderArena:
             raise ChunkError(f"size is {size}, and the chunks have {total} rows together")
         if not chunks:
             return self._buffer.new_zeros((size or 0, self._buffer.shape[1]))
-        outputs = self._tensor([self._rows[chunk.identifier] for chunk in chunks])
-        starts = self._runs.starts.index_select(0, outputs) + self._tensor([chunk.first for chunk in chunks])
-        counts = self._tensor([chunk.rows for chunk in chunks])
-        index = operations.rows_of_chunks(starts, counts, total if size is None else size, self.slots)
-        return self._buffer.index_select(0, index)
+        names, firsts, counts = zip(*chunks, strict=True)
+        return self._buffer.index_select(0, self._slots(names, firsts, counts, total if size is None else size))
 
     def drain(self, identifiers: Sequence[str]) -> int:
         """Release the slots of outputs that the accounting reports as freed. Returns the number of slots.
@@ -140,8 +136,9 @@ class EncoderArena:
             raise OutputMismatchError(f"outputs are {outputs.dtype} on {outputs.device}, not as the buffer")
         if not isinstance(lengths, Sequence):
             raise OutputMismatchError(f"lengths must be a list of rows of each output, not {lengths!r}")
-        for length in lengths:
-            whole("lengths: the rows of an output", length, OutputMismatchError, least=1)
+        if not all(type(length) is int and length > 0 for length in lengths):
+            for length in lengths:
+                whole("lengths: the rows of an output", length, OutputMismatchError, least=1)
         if len(lengths) != len(identifiers):
             raise OutputMismatchError(f"{len(identifiers)} outputs have the lengths {list(lengths)}")
         if sum(lengths) != outputs.shape[0]:
@@ -162,6 +159,10 @@ class EncoderArena:
             raise NotStoredError(f"not stored, or given twice: {missing or list(identifiers)}")
 
     def _assert_inside(self, chunks: Sequence[Chunk]) -> None:
+        if not _all_inside(chunks, self._lengths):
+            self._assert_each_inside(chunks)
+
+    def _assert_each_inside(self, chunks: Sequence[Chunk]) -> None:
         for identifier, first, rows in chunks:
             length = self.length(identifier)
             whole("the first row of a chunk", first, ChunkError, least=0)
@@ -171,19 +172,24 @@ class EncoderArena:
 
     # Slots ----------------------------------------------------------------------------------------------------------
 
-    def _place(self, fresh: Mapping[str, int]) -> None:
-        """New outputs get their runs."""
+    def _slots(self, identifiers: Sequence[str], firsts: Sequence[int], counts: Sequence[int], size: int) -> Tensor:
+        """[size] int64, on the device of the buffer: the slots of these rows of outputs, one after the other."""
+        rows, inside, many = torch.tensor([[self._rows[name] for name in identifiers], firsts, counts])
+        chunks = torch.stack((self._runs.starts.index_select(0, rows) + inside, many)).to(self._buffer.device)
+        return operations.rows_of_chunks(chunks[0], chunks[1], size, self.slots)
+
+    def _place(self, fresh: Mapping[str, int]) -> int:
+        """New outputs get their runs, side by side; returns where the first one begins."""
         self._make_rows(len(fresh))
         rows = [self._rows.add(identifier) for identifier in fresh]
         before = self._runs
-        burst = (self._tensor(rows), self._tensor(list(fresh.values())))
-        self._runs, placement = operations.place(self._config, before, *burst)
-        code, moved = torch.stack((placement.code, placement.moved.long())).tolist()
-        assert code == Code.DONE, "what was counted has room"
-        if moved:
+        self._runs, placement = operations.place(self._config, before, *torch.tensor([rows, list(fresh.values())]))
+        assert placement.code == Code.DONE, "what was counted has room"
+        if placement.moved:
             self._follow(before)
         self._lengths.update(fresh)
         self.free_slots -= sum(fresh.values())
+        return int(placement.start)
 
     # Rows -----------------------------------------------------------------------------------------------------------
 
@@ -201,12 +207,9 @@ class EncoderArena:
         self.times_moved += 1
         taken = self.slots - self.free_slots
         for begin in range(0, taken, ROWS_AT_ONCE):
-            slots = torch.arange(begin, min(begin + ROWS_AT_ONCE, taken), device=self._buffer.device)
-            source = operations.sources(self._config, before, slots)
+            slots = torch.arange(begin, min(begin + ROWS_AT_ONCE, taken))
+            source = operations.sources(self._config, before, slots).to(self._buffer.device)
             self._buffer[begin : begin + slots.shape[0]] = self._buffer.index_select(0, source)
-
-    def _tensor(self, values: list[int]) -> Tensor:
-        return torch.tensor(values, dtype=torch.int64, device=self._buffer.device)
 
 
 def _check_names(identifiers: Any) -> None:
@@ -217,9 +220,20 @@ def _check_names(identifiers: Any) -> None:
         raise NotStoredError(f"identifiers must be texts, and nothing else is stored: {wrong[0]!r}")
 
 
+def _all_inside(chunks: Sequence[Chunk], lengths: Mapping[str, int]) -> bool:
+    """Whether all of them are in order, in one pass: what takes longer is done to say what is not."""
+    try:
+        return all(
+            type(first) is int and type(rows) is int and first >= 0 and 0 <= rows <= lengths[name] - first
+            for name, first, rows in chunks
+        )
+    except (KeyError, TypeError):
+        return False
+
+
 def _chunks(chunks: Any) -> list[Chunk]:
     """Raises `ChunkError` for what is none."""
     try:
-        return [Chunk(*chunk) for chunk in chunks]
+        return [chunk if type(chunk) is Chunk else Chunk(*chunk) for chunk in chunks]
     except TypeError:
         raise ChunkError(f"chunks must be several, each of identifier, first row and rows, not {chunks!r}") from None

@@ -138,9 +138,8 @@ def rows_of_chunks(starts: Tensor, counts: Tensor, size: int, nowhere: Tensor | 
     ends = counts.cumsum(0)
     positions = torch.arange(size, device=starts.device)
     index = torch.searchsorted(ends, positions, right=True)
-    chunk = index.clamp(max=starts.shape[0] - 1)
-    slots = starts[chunk] + positions - (ends - counts)[chunk]
-    return torch.where(index < starts.shape[0], slots, nowhere)
+    shift = torch.cat((starts - ends + counts, starts.new_zeros(1))).index_select(0, index)
+    return torch.where(positions < ends[-1], positions + shift, nowhere)
 
 
 def _written(table: Tensor, places: Tensor, values: Tensor) -> Tensor:

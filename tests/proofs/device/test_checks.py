@@ -17,6 +17,9 @@ from cacheproof.device.listing import CHECKS, FIGURES, Asked, DifferenceError, F
 from cacheproof.device.tensor import exploring
 from cacheproof.device.tensor.comparing import OtherWinners, alike, same
 from cacheproof.foundation.errors import InputError
+from cacheproof.model.registry import component_named
+from cacheproof.model.scope import scope_named
+from cacheproof.search.campaign import Task
 from cachespec.kernel import NORMATIVE
 
 torch.set_num_threads(1)
@@ -105,6 +108,18 @@ def test_exploration_and_refinement_pass_and_fail() -> None:
         exploring.one(task, ASKED, Found(), quiet)
         with pytest.raises(DifferenceError, match="the outcome is"):
             exploring.refine(task, ASKED, Found(), 100)
+
+
+def asks_for_liveness(task: Task) -> bool:
+    """Whether its scope does."""
+    return scope_named(component_named(task.component), task.scope).plan.liveness
+
+
+def test_a_scope_that_asks_for_liveness_is_explored_without_progress() -> None:
+    task = next(filter(asks_for_liveness, exploring.by_size()))
+    found = Found()
+    exploring.one(task, ASKED, found, quiet)
+    assert found.counts["scopes"] == 1
 
 
 @pytest.mark.nightly

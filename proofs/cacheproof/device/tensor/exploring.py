@@ -10,10 +10,10 @@ from cacheproof.device.listing import Asked, DifferenceError, Found, Show
 from cacheproof.foundation.errors import ExitStatus
 from cacheproof.model.registry import component_named
 from cacheproof.model.scope import scope_named
-from cacheproof.search.campaign import Task, tasks_for
+from cacheproof.search.campaign import Task, as_judged, tasks_for
 from cacheproof.search.result import Snapshot
+from cacheproof.search.tensor import search
 from cacheproof.search.tensor.refinement import compare
-from cacheproof.search.tensor.search import explore
 from cacheproof.search.verdict import judge
 from cacheproof.tensor_models import MODELS, model_of
 
@@ -44,19 +44,22 @@ def by_size() -> list[Task]:
 
 
 def _transitions(task: Task) -> int:
+    """As the scope file says; 0 where it does not."""
     return scope_named(component_named(task.component), task.scope).expectation(task.variant).transitions or 0
 
 
 def one(task: Task, asked: Asked, found: Found, show: Show) -> None:
     """One scope: counts, digest, depth and verdicts are those of the scope file."""
     component = component_named(task.component)
-    scope = scope_named(component, task.scope)
+    scope = as_judged(search, scope_named(component, task.scope))
     variant = component.variants[task.variant]
 
     def watch(snapshot: Snapshot) -> None:
         show(f"exploration: {task}, {snapshot.states:,} states")
 
-    explored = explore(component, variant, scope.config, scope.plan_for(task.variant), watch, device=asked.device)
+    explored = search.explore(
+        component, variant, scope.config, scope.plan_for(task.variant), watch, device=asked.device
+    )
     judgement = judge(component, variant, scope, explored)
     if judgement.status is not ExitStatus.AS_EXPECTED:
         otherwise = [verdict.rule for verdict in judgement.verdicts if not verdict.as_expected]

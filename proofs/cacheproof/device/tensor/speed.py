@@ -185,19 +185,22 @@ def compiled(asked: Asked, found: Found, show: Show) -> None:
 def _compiled(clock: DeviceClock, running: int, steps: int) -> None:
     engine, rows = decoding(running, steps, clock.asked.device)
     most = max(1, 2 * running // BLOCK_SIZE)
-    before, after = [values.clone() for values in engine.pool], [engine.pool]
+    before = [values.clone() for values in engine.pool]
+    after: list[Iterable[Tensor]] = [[*engine.pool]]
 
     def again() -> None:
         for values, was in zip(engine.pool, before, strict=True):
             values.copy_(was)
-        after[0] = engine.pool
+        after[0] = [*engine.pool]
 
-    def step(pool: kv_blocks.Pool) -> tuple[kv_blocks.Pool, kv_blocks.Step]:
-        return kv_blocks.step(engine.config, pool, rows, most=most, write=SERVING)
+    def step(pool: Iterable[Tensor]) -> tuple[Iterable[Tensor], kv_blocks.Step]:
+        # In a list: torch.compile of torch 2.11 gives a pool back without its tensors.
+        after, stepped = kv_blocks.step(engine.config, kv_blocks.Pool(*pool), rows, most=most, write=SERVING)
+        return [*after], stepped
 
     for name, function in (("step-eager", step), ("step-compiled", torch.compile(step, fullgraph=True))):
 
-        def some(function: Callable[[kv_blocks.Pool], tuple[kv_blocks.Pool, object]] = function) -> None:
+        def some(function: Callable[[Iterable[Tensor]], tuple[Iterable[Tensor], object]] = function) -> None:
             for _ in range(steps):
                 after[0] = function(after[0])[0]
 
