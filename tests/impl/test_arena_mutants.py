@@ -61,7 +61,7 @@ MUTANTS: dict[str, tuple[Callable[..., Any], str, str]] = {
         "(torch.cat(($zero + 1, $ends)), $x)",
     ),
     "lengths in eight bits": (
-        operations.rows_of_chunks,
+        operations.shifts_of_chunks,
         "$counts.cumsum(0)",
         "$counts.cumsum(0, dtype=torch.int8).long()",
     ),
@@ -76,12 +76,12 @@ MUTANTS: dict[str, tuple[Callable[..., Any], str, str]] = {
         "self._runs.starts.index_select(0, $rows) + $x",
         "self._runs.starts.index_select(0, $rows)",
     ),
-    "the last row of a chunk is missing": (operations.rows_of_chunks, "right=True", "right=False"),
-    "chunks are not put one after the other": (operations.rows_of_chunks, "$x - $ends + $counts", "$x"),
-    "what is behind the chunks is the last row": (
-        operations.rows_of_chunks,
-        "torch.where($x, $slots, $nowhere)",
-        "$slots",
+    "the last row of a chunk is missing": (operations.slots_of_chunks, "right=True", "right=False"),
+    "chunks are not put one after the other": (operations.shifts_of_chunks, "$x - $ends + $counts", "$x"),
+    "what is behind the chunks is the first row": (
+        EncoderArena.gather,
+        "torch.nn.functional.pad($slots, $behind, value=self.slots)",
+        "torch.nn.functional.pad($slots, $behind, value=0)",
     ),
     "rows do not follow": (
         EncoderArena._place,

@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-import ast
-import linecache
 from collections.abc import Callable
-from itertools import count
-from types import FunctionType
 from typing import Any
 
 import pytest
 import torch
 
 from cacheproof.device.listing import Asked, DifferenceError, Found
-from cacheproof.model.rewriting import tree_of
-from cacheproof.releases.planted.child.bugs.patterns import replaced
 
 triton = pytest.importorskip("triton", reason="the extra 'triton' is not installed")
 
-from cacheimpl.captured import CapturedDecode  # noqa: E402  # behind the extra
+from tests.impl.kernel_bugs import mutant  # noqa: E402  # behind the extra
+
+from cacheimpl.captured import CapturedDecode  # noqa: E402
 from cacheimpl.kernels import FusedStep, decoding, looking_up  # noqa: E402
 from cacheimpl.kernels.decoding import ALONE, count_uses, decode_turns, tile_of  # noqa: E402
-from cacheimpl.kernels.launching import Kernel  # noqa: E402
 from cacheimpl.kernels.looking_up import find_prefix, lead_copies  # noqa: E402
 from cacheimpl.kv_blocks import Serving, configuration  # noqa: E402
-from cacheproof.device.estimate import recorded  # noqa: E402
+from cacheproof.device.records import KERNELS, record  # noqa: E402
 from cacheproof.device.tensor.compiling import report  # noqa: E402
 from cacheproof.device.tensor.fused import every_state, fields_read, fused, look_ups  # noqa: E402
 from cacheproof.device.tensor.recorded import Pair, run  # noqa: E402
@@ -34,7 +29,6 @@ torch.set_num_threads(1)
 TURNS = 6
 IN_ONE, IN_TWO = None, 2
 """Turns of one program: all, or some, with a launch before"""
-NUMBERS = count()
 
 
 def quiet(line: Any) -> None:
@@ -107,19 +101,6 @@ def test_a_recorded_step_can_be_a_fused_one() -> None:
 
 
 # Planted bugs -------------------------------------------------------------------------------------------------------
-
-
-def mutant(function: Callable[..., Any], right: str, wrong: str) -> Kernel:
-    """The kernel with one part of its source changed."""
-    assert isinstance(function, FunctionType)
-    tree = tree_of(function)
-    assert tree is not None
-    source, name = ast.unparse(replaced(tree, right, wrong)), f"<mutant {next(NUMBERS)}>"
-    linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
-    known = dict(function.__globals__)
-    exec(compile(f"from __future__ import annotations\n{source}", name, "exec"), known)
-    linecache.cache[name] = (len(source), None, ["\n", *source.splitlines(keepends=True)], name)
-    return Kernel(known[function.__name__])
 
 
 BUGS: dict[str, tuple[int | None, Callable[..., Any], str, str]] = {
@@ -195,11 +176,9 @@ def test_a_planted_bug_of_the_look_up_is_noticed(bug: str, monkeypatch: pytest.M
 
 
 def test_both_architectures_compile_and_the_record_is_current() -> None:
-    known, now = recorded(), report(quiet, small=True)
+    known, now = record(KERNELS), report(quiet, small=True)
     assert {row["architecture"] for row in now["kernels"]} == {"sm_80", "sm_90"}
-    assert [row["launches"] for row in now["model"]] == [1, 2]
     assert all(row["spilled_bytes"] == 0 and row["registers"] > 8 for row in now["kernels"])
-    assert all(row in known["model"] for row in now["model"])
     if triton.__version__ == known["triton"]:
         assert all(row in known["kernels"] for row in now["kernels"])
 

@@ -85,13 +85,12 @@ class EncoderArena:
         eviction was reported (ENC-7), so it was computed again.
         """
         self._assert_storable(outputs, identifiers, lengths)
-        fresh = {name: length for name, length in zip(identifiers, lengths, strict=True) if name not in self}
+        fresh = {name: length for name, length in zip(identifiers, lengths, strict=True) if name not in self._lengths}
         start = self._place(fresh) if fresh else 0
         if len(fresh) == len(identifiers):  # side by side, so that they are one copy
             self._buffer[start : start + outputs.shape[0]].copy_(outputs)
             return
-        slots = self._slots(identifiers, [0] * len(identifiers), lengths, outputs.shape[0])
-        self._buffer.index_copy_(0, slots, outputs)
+        self._buffer.index_copy_(0, self._slots(identifiers, [0] * len(identifiers), lengths), outputs)
 
     def gather(self, chunks: Sequence[Chunk], size: int | None = None) -> Tensor:
         """[size, hidden]: the rows of the chunks one after the other, zeros behind the last; one gather.
@@ -106,8 +105,10 @@ class EncoderArena:
             raise ChunkError(f"size is {size}, and the chunks have {total} rows together")
         if not chunks:
             return self._buffer.new_zeros((size or 0, self._buffer.shape[1]))
-        names, firsts, counts = zip(*chunks, strict=True)
-        return self._buffer.index_select(0, self._slots(names, firsts, counts, total if size is None else size))
+        slots = self._slots(*zip(*chunks, strict=True))
+        if size is not None and size > total:
+            slots = torch.nn.functional.pad(slots, (0, size - total), value=self.slots)
+        return self._buffer.index_select(0, slots)
 
     def drain(self, identifiers: Sequence[str]) -> int:
         """Release the slots of outputs that the accounting reports as freed. Returns the number of slots.
@@ -117,9 +118,9 @@ class EncoderArena:
         """
         self._assert_stored(identifiers)
         leaving = torch.zeros_like(self._runs.starts, dtype=torch.bool)
-        leaving[[self._rows.remove(identifier) for identifier in identifiers]] = True
+        leaving[self._rows.removed(identifiers)] = True
         self._runs, _ = operations.release(self._config, self._runs, leaving)
-        freed = sum(self._lengths.pop(identifier) for identifier in identifiers)
+        freed = sum(map(self._lengths.pop, identifiers))
         self.free_slots += freed
         return freed
 
@@ -136,7 +137,7 @@ class EncoderArena:
             raise OutputMismatchError(f"outputs are {outputs.dtype} on {outputs.device}, not as the buffer")
         if not isinstance(lengths, Sequence):
             raise OutputMismatchError(f"lengths must be a list of rows of each output, not {lengths!r}")
-        if not all(type(length) is int and length > 0 for length in lengths):
+        if not set(map(type, lengths)) <= {int} or min(lengths, default=1) < 1:
             for length in lengths:
                 whole("lengths: the rows of an output", length, OutputMismatchError, least=1)
         if len(lengths) != len(identifiers):
@@ -145,18 +146,24 @@ class EncoderArena:
             raise OutputMismatchError(f"lengths add up to {sum(lengths)}, and there are {outputs.shape[0]} rows")
         if len(set(identifiers)) < len(identifiers):
             raise AlreadyStoredError(f"given twice: {list(identifiers)}")
+        if self._lengths.keys().isdisjoint(identifiers):
+            self._assert_free(sum(lengths))
+            return
         pairs = dict(zip(identifiers, lengths, strict=True))
         if other := [name for name, length in pairs.items() if self._lengths.get(name, length) != length]:
             raise AlreadyStoredError(f"stored with other lengths: {other}")
-        need = sum(length for name, length in pairs.items() if name not in self)
+        self._assert_free(sum(length for name, length in pairs.items() if name not in self))
+
+    def _assert_free(self, need: int) -> None:
         if need > self.free_slots:
             raise NoSlotsError(f"{need} rows, and {self.free_slots} of {self.slots} slots are free")
 
     def _assert_stored(self, identifiers: Sequence[str]) -> None:
         _check_names(identifiers)
+        if len(known := set(identifiers)) == len(identifiers) and known <= self._lengths.keys():
+            return
         missing = [identifier for identifier in identifiers if identifier not in self]
-        if missing or len(set(identifiers)) < len(identifiers):
-            raise NotStoredError(f"not stored, or given twice: {missing or list(identifiers)}")
+        raise NotStoredError(f"not stored, or given twice: {missing or list(identifiers)}")
 
     def _assert_inside(self, chunks: Sequence[Chunk]) -> None:
         if not _all_inside(chunks, self._lengths):
@@ -172,16 +179,17 @@ class EncoderArena:
 
     # Slots ----------------------------------------------------------------------------------------------------------
 
-    def _slots(self, identifiers: Sequence[str], firsts: Sequence[int], counts: Sequence[int], size: int) -> Tensor:
-        """[size] int64, on the device of the buffer: the slots of these rows of outputs, one after the other."""
-        rows, inside, many = torch.tensor([[self._rows[name] for name in identifiers], firsts, counts])
-        chunks = torch.stack((self._runs.starts.index_select(0, rows) + inside, many)).to(self._buffer.device)
-        return operations.rows_of_chunks(chunks[0], chunks[1], size, self.slots)
+    def _slots(self, identifiers: Sequence[str], firsts: Sequence[int], counts: Sequence[int]) -> Tensor:
+        """[sum of the counts] int64, on the buffer's device: the slots of these rows, one chunk after the other."""
+        rows, inside, many = torch.tensor([self._rows.of(identifiers), firsts, counts])
+        chunks = operations.shifts_of_chunks(self._runs.starts.index_select(0, rows) + inside, many)
+        ends, shifts = torch.stack(chunks).to(self._buffer.device, non_blocking=True)
+        return operations.slots_of_chunks(ends, shifts, sum(counts))
 
     def _place(self, fresh: Mapping[str, int]) -> int:
         """New outputs get their runs, side by side; returns where the first one begins."""
         self._make_rows(len(fresh))
-        rows = [self._rows.add(identifier) for identifier in fresh]
+        rows = self._rows.added(fresh)
         before = self._runs
         self._runs, placement = operations.place(self._config, before, *torch.tensor([rows, list(fresh.values())]))
         assert placement.code == Code.DONE, "what was counted has room"
@@ -214,6 +222,8 @@ class EncoderArena:
 
 def _check_names(identifiers: Any) -> None:
     """Raises `NotStoredError` for what are no identifiers: texts, in a list or the like."""
+    if type(identifiers) is list and set(map(type, identifiers)) <= {str}:
+        return
     if isinstance(identifiers, str) or not isinstance(identifiers, Sequence):
         raise NotStoredError(f"identifiers must be texts in a list, not {identifiers!r}")
     if wrong := [name for name in identifiers if not isinstance(name, str)]:

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from cacheimpl.answer import Code
+from cacheimpl.constants import counting
 from cacheimpl.table import choose
 
 ABSENT = -1
@@ -135,11 +136,21 @@ def rows_of_chunks(starts: Tensor, counts: Tensor, size: int, nowhere: Tensor | 
     Chunks ([k] int64) begin at these slots and have so many. The size does not depend on data, so the index can be
     made, and used, in a captured graph.
     """
+    ends, shifts = shifts_of_chunks(starts, counts)
+    slots = slots_of_chunks(ends, torch.cat((shifts, shifts.new_zeros(1))), size)
+    return torch.where(counting(size, starts.device) < ends[-1], slots, nowhere)
+
+
+def shifts_of_chunks(starts: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
+    """[k] int64 twice: the place behind each chunk, one after the other, and how far its slots are from its places."""
     ends = counts.cumsum(0)
-    positions = torch.arange(size, device=starts.device)
-    index = torch.searchsorted(ends, positions, right=True)
-    shift = torch.cat((starts - ends + counts, starts.new_zeros(1))).index_select(0, index)
-    return torch.where(positions < ends[-1], positions + shift, nowhere)
+    return ends, starts - ends + counts
+
+
+def slots_of_chunks(ends: Tensor, shifts: Tensor, size: int) -> Tensor:
+    """[size] int64: the slots of chunks. With as many shifts as ends, no place is behind the last end."""
+    places = counting(size, ends.device)
+    return places + shifts.index_select(0, torch.searchsorted(ends, places, right=True))
 
 
 def _written(table: Tensor, places: Tensor, values: Tensor) -> Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -24,6 +24,16 @@ class Round(NamedTuple):
     many requests are `ending`"""
 
 
+class InKernels(Protocol):
+    """`schedule` and `update` of one extent on one state, each of which returns its summary ([4] int64)."""
+
+    def schedule(self) -> Tensor:
+        """Begin a round."""
+
+    def update(self) -> Tensor:
+        """The plan in flight was executed."""
+
+
 class CapturedRounds:
     """`schedule`, `proceed`, `update` and `release` of one extent, on a state whose tensors stay at their addresses.
 
@@ -31,9 +41,19 @@ class CapturedRounds:
     `summary.tolist()` only. A round goes on with `proceed` while its code is UNANSWERED; while requests are ending, the
     host calls `release`. A graph is recorded at the first call that needs it: call `prepare` for all of them before
     serving. Between rounds the host writes arrivals and aborts into `self.state` with `keep`.
+
+    `fused` makes what takes the place of `schedule` and `update`: `cacheimpl.kernels.FusedRound`, for an extent without
+    admissions.
     """
 
-    def __init__(self, config: Config, state: State, extent: Extent) -> None:
+    def __init__(
+        self,
+        config: Config,
+        state: State,
+        extent: Extent,
+        *,
+        fused: Callable[[Config, State, Extent], InKernels] | None = None,
+    ) -> None:
         self.config, self.extent = config, extent
         self.state: State = _cloned(state)
         self.accepted = torch.zeros_like(config.prompts)
@@ -45,6 +65,10 @@ class CapturedRounds:
             "update": lambda state: update(config, state, self.accepted, extent=extent, write=IN_PLACE),
             "release": self._released,
         }
+        self._kernels: dict[str, Callable[[], Tensor]] = {}
+        if fused is not None:
+            kernels = fused(config, self.state, extent)
+            self._kernels = {"schedule": kernels.schedule, "update": kernels.update}
 
     def schedule(self) -> Round:
         """Begin a round. It also ends unless a request has to be handled alone."""
@@ -79,7 +103,9 @@ class CapturedRounds:
 
     def _capture(self, name: str) -> Capture[Round]:
         if name not in self._captures:
-            self._captures[name] = Capture(lambda: self._once(self._changes[name]), _leaves(self.state))
+            kernel, change = self._kernels.get(name), self._changes[name]
+            once = (lambda: self._once(change)) if kernel is None else (lambda: Round(kernel()))
+            self._captures[name] = Capture(once, _leaves(self.state))
         return self._captures[name]
 
     def _once(self, change: Change) -> Round:

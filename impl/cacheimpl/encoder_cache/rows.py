@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable
+from collections.abc import Collection, Hashable, Iterable
 from typing import Generic, TypeVar
 
 Named = TypeVar("Named", bound=Hashable)
@@ -22,6 +22,10 @@ class Rows(Generic[Named]):
     def __getitem__(self, name: Named) -> int:
         """The row of a known name."""
         return self._rows[name]
+
+    def of(self, names: Iterable[Named]) -> list[int]:
+        """The rows of known names."""
+        return [*map(self._rows.__getitem__, names)]
 
     def get(self, name: Named) -> int | None:
         """The row of a name; None where it has none."""
@@ -60,6 +64,23 @@ class Rows(Generic[Named]):
         self._names[row] = None
         self._free.append(row)
         return row
+
+    def added(self, names: Iterable[Named]) -> list[int]:
+        """Give these names a row each, as `add` does one after the other; there must be enough, and all must be new."""
+        given = dict(zip(names, reversed(self._free), strict=False))
+        del self._free[len(self._free) - len(given) :]
+        self._rows.update(given)
+        for name, row in given.items():
+            self._names[row] = name
+        return [*given.values()]
+
+    def removed(self, names: Iterable[Named]) -> list[int]:
+        """Take the rows of these known names back, as `remove` does one after the other."""
+        rows = [*map(self._rows.pop, names)]
+        for row in rows:
+            self._names[row] = None
+        self._free += rows
+        return rows
 
     def keep(self, used: Collection[int]) -> list[int]:
         """Take back every row that is not used; returns those that were."""

@@ -10,8 +10,8 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from cacheproof.device.estimate import KERNEL_COLUMNS, MODEL_COLUMNS, kernel_rows, model_rows
 from cacheproof.device.listing import Asked, Check, Show, checks_named, figure_named
+from cacheproof.device.records import KERNEL_COLUMNS, kernel_rows
 from cacheproof.device.running import PASSED, CheckResult, Outcome, performed, performed_apart, resumed, run, write
 from cacheproof.foundation.console import Report, announce, interruptible, progress
 from cacheproof.foundation.errors import InputError, MissingExtraError
@@ -56,7 +56,7 @@ def command(
         typer.Option(
             "--compile",
             help="Compile the Triton kernels for sm_80 and sm_90, which needs no device, and run no check. Shows what "
-            "they use, and a model of their time.",
+            "they use.",
         ),
     ] = False,
 ) -> Report:
@@ -123,15 +123,10 @@ def _compiled(names: list[str] | None, *, small: bool) -> Report:
         raise
     with progress() as show:
         data = report(show, small=small)
-    tables = [Table(*headings, title=title, title_justify="left") for title, headings in (KERNELS, MODEL)]
-    for table, rows in zip(tables, (kernel_rows(data), model_rows(data)), strict=True):
-        for row in rows:
-            table.add_row(*row)
-    return Report(data, [*tables, f"triton {data['triton']}"])
-
-
-KERNELS = ("kernels, compiled", KERNEL_COLUMNS)
-MODEL = ("a model of the time on a device, not a measurement", MODEL_COLUMNS)
+    table = Table(*KERNEL_COLUMNS, title="kernels, compiled", title_justify="left")
+    for row in kernel_rows(data):
+        table.add_row(*row)
+    return Report(data, [table, f"triton {data['triton']}"])
 
 
 # Shown --------------------------------------------------------------------------------------------------------------

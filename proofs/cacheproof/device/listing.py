@@ -9,8 +9,6 @@ from typing import Any, NamedTuple
 
 from cacheproof.foundation.errors import InputError
 
-AWAITING = "nothing was run on a device of CUDA yet"
-
 
 class Asked(NamedTuple):
     """What is asked of a check."""
@@ -152,8 +150,14 @@ CHECKS = (
         f"{HERE}.fused:scopes",
         "the same kernel in Triton's interpreter",
     ),
+    Check(
+        "fused-rounds",
+        "rounds of the scheduler in Triton kernels equal the torch form, from every state of random loads",
+        f"{HERE}.fused_rounds:rounds",
+        "the same kernels in Triton's interpreter",
+    ),
     Check("decode-speed", "decode steps, eager and recorded", f"{HERE}.speed:decode", "eager only"),
-    Check("fused-speed", "decode steps as a graph of Triton kernels", f"{HERE}.speed:in_kernels", "nothing"),
+    Check("fused-speed", "decode steps and rounds as graphs of Triton kernels", f"{HERE}.speed:in_kernels", "nothing"),
     Check(
         "compile-speed",
         "decode steps through torch.compile, which needs a C++ compiler on a CPU",
@@ -191,6 +195,7 @@ FIGURES = (
     Figure("step-compiled", "compile-speed", "us", "the same through torch.compile", needs_cuda=False),
     Figure("round-eager", "round-speed", "us", "a round of the scheduler and its update", needs_cuda=False),
     Figure("round-recorded", "round-speed", "us", "the same as two graphs, each read back"),
+    Figure("round-fused", "fused-speed", "us", "a round and its update as a Triton kernel each, each read back"),
     Figure("burst", "burst-speed", "us", "one prompt of a burst: contents, hits, slots, registered", needs_cuda=False),
     Figure("copy", "arena-speed", "GB/s", "a copy on the device, bytes read and written", needs_cuda=False),
     Figure("gather", "arena-speed", "GB/s", "a gather from the arena, bytes read and written", needs_cuda=False),

@@ -157,7 +157,7 @@ def test_the_verb(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatc
     file = json.loads(path.read_text())
     assert (status, said["ok"], file["ok"]) == (0, True, True)
     assert {one["name"] for one in file["figures"]} >= {"copy", "gather", "gather-share", "round-eager"}
-    assert {"what": "round-recorded", "reason": "it awaits a device of CUDA"} in file["not_run"]
+    assert {"what": "round-recorded", "reason": "it needs a CUDA device"} in file["not_run"]
     assert (file["seed"], file["machine"]["device"], file["version"]) == (4, "cpu", said["version"])
     assert {"torch", "host", "kernel"} <= set(file["machine"])
     before = path.stat().st_mtime_ns

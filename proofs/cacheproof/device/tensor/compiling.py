@@ -1,4 +1,4 @@
-"""Kernels compiled without a device: registers, spills, shared memory, launches, and the sectors that a call moves."""
+"""Kernels compiled without a device: registers, spills and shared memory."""
 
 from __future__ import annotations
 
@@ -7,24 +7,21 @@ import subprocess
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 import triton
 from triton.backends.compiler import GPUTarget
-from triton.runtime.interpreter import interpreter_builder
 
-from cacheimpl.kernels import FusedLookUp, FusedStep
+from cacheimpl.kernels import FusedLookUp, FusedRound, FusedStep
 from cacheimpl.kernels.decoding import Launch
-from cacheproof.device.estimate import ARCHITECTURES, MACHINES, SECTOR, microseconds
-from cacheproof.device.tensor.speed import BLOCK_SIZE, decoding
+from cacheimpl.scheduler import Extent
+from cacheproof.device.records import ARCHITECTURES
+from cacheproof.device.tensor.speed import BLOCK_SIZE, decoding, decoding_scheduler
 
 RUNNING = (256, 1024, 4096, 16_384, 65_536)
 PROMPTS, BLOCKS_OF_A_PROMPT = 256, 512
-ACCESSES = {"count_uses": 3, "decode_turns": 4, "fill_keys": 1, "lead_copies": 2, "find_prefix": 4}
-"""Of each kernel: the longest chain of accesses to global memory, each of which needs what the one before has loaded"""
 USAGE = re.compile(r"REG:(\d+) STACK:(\d+) SHARED:\d+ LOCAL:(\d+)")
 """What the tool for compiled programs says of one; registers that do not fit are spilled to its stack"""
 
@@ -44,6 +41,13 @@ def decode_step(running: int) -> Call:
     return Call("decode step", f"{running:,} requests", step.launches(rows))
 
 
+def scheduling_round(running: int) -> Call:
+    """All of them run, and get a token each. A larger round has the same kernels as one of 1,024 requests."""
+    scheduler = decoding_scheduler(running, 1, "cpu")
+    step = FusedRound(scheduler.config, scheduler.state, Extent(1, 0, 0, 1, 1, 1, items=False))
+    return Call("round", f"{running:,} requests", [*step.launches()])
+
+
 def look_up(prompts: int, blocks: int) -> Call:
     """New prompts, in a pool with room for all of them."""
     engine, rows = decoding(prompts, BLOCK_SIZE * (blocks - 6), "cpu")
@@ -55,21 +59,20 @@ def look_up(prompts: int, blocks: int) -> Call:
 def calls(*, small: bool) -> Iterator[Call]:
     """What is compiled; a small run takes the smallest step in one launch and in two."""
     yield from map(decode_step, (RUNNING[0], RUNNING[2]) if small else RUNNING)
+    yield from map(scheduling_round, RUNNING[:1] if small else RUNNING[:2])
     if not small:
         yield look_up(PROMPTS, BLOCKS_OF_A_PROMPT)
 
 
 def report(show: Callable[[str], object], *, small: bool = False) -> dict[str, Any]:
-    """Of each call its kernels for each architecture, and the model of its time on each machine."""
-    kernels, estimates = [], []
+    """Of each call its kernels for each architecture."""
+    kernels = []
     for call in calls(small=small):
         for launch in call.launches:
             for architecture in ARCHITECTURES:
                 show(f"compiling {launch.name} for sm_{architecture}, {call.size}")
                 kernels.append({"call": call.name, "size": call.size, **compiled(launch, architecture)})
-        show(f"counting what a {call.name} moves, {call.size}")
-        estimates.append({"call": call.name, "size": call.size, **estimated(call)})
-    return {"triton": triton.__version__, "kernels": kernels, "model": estimates}
+    return {"triton": triton.__version__, "kernels": kernels}
 
 
 def compiled(launch: Launch, architecture: int) -> dict[str, Any]:
@@ -98,40 +101,3 @@ def told_of(program: bytes) -> str:
         path.write_bytes(program)
         words = [triton.knobs.nvidia.cuobjdump.path, "-res-usage", str(path)]
         return subprocess.run(words, capture_output=True, text=True, check=True).stdout  # noqa: S603  # Triton's own
-
-
-def estimated(call: Call) -> dict[str, Any]:
-    """Launches, chain of accesses and sectors of a call, and the time that follows for each machine."""
-    sectors = 0
-    for launch in call.launches:
-        with counted() as moved:
-            launch.kernel.launch(launch.programs, launch.warps, **launch.given)
-        sectors += moved[0]
-    launches, accesses = len(call.launches), sum(ACCESSES[launch.name] for launch in call.launches)
-    times = {one.name: round(microseconds(one, launches, accesses, sectors), 1) for one in MACHINES}
-    return {"launches": launches, "accesses": accesses, "bytes": sectors * SECTOR, "microseconds": times}
-
-
-@contextmanager
-def counted() -> Iterator[list[int]]:
-    """Counts the sectors that the interpreter loads and stores: each instruction of a program by itself."""
-    moved, replaced = [0], ("create_masked_load", "create_masked_store", "create_atomic_rmw")
-    own = {name: getattr(interpreter_builder, name) for name in replaced}
-
-    def counting(name: str, pointers: int, mask: int) -> Callable[..., Any]:
-        def call(*given: Any) -> Any:
-            addresses = torch.from_numpy(given[pointers].data.astype("int64")).flatten()
-            chosen = addresses[torch.from_numpy(given[mask].data.astype("bool")).flatten()]
-            moved[0] += int(torch.unique(chosen // SECTOR).numel())
-            return own[name](*given)
-
-        return call
-
-    places = dict(zip(replaced, ((0, 1), (0, 2), (1, 3)), strict=True))
-    try:
-        for name, (pointers, mask) in places.items():
-            setattr(interpreter_builder, name, counting(name, pointers, mask))
-        yield moved
-    finally:
-        for name in replaced:
-            delattr(interpreter_builder, name)

@@ -33,20 +33,25 @@ def shared_prefixes(
     )
 
 
-def scheduler_load(draw: random.Random, requests: int) -> SchedulerConfig:
-    """Too few blocks, tokens and places; requests of a group begin alike; some have items."""
+def scheduler_load(draw: random.Random, requests: int, *, text: bool = False) -> SchedulerConfig:
+    """Too few blocks, tokens and places; requests of a group begin alike; some have items.
+
+    `text`: no items, shorter prompts and longer outputs, so that more run at a time, and a budget of any size, so that
+    prompts are cut.
+    """
     block_size = draw.choice((2, 4))
     longest = 10 * block_size
-    prompts = tuple(draw.randint(2, longest - 4) for _ in range(requests))
-    outputs = tuple(draw.randint(1, 2 * block_size) for _ in range(requests))
+    prompts = tuple(draw.randint(2, longest // 2 if text else longest - 4) for _ in range(requests))
+    outputs = tuple(draw.randint(1, 4 * block_size if text else 2 * block_size) for _ in range(requests))
     needed = sum(-(-(prompt + output) // block_size) for prompt, output in zip(prompts, outputs, strict=True))
-    items = tuple(((draw.randrange(max(1, requests // 2)), 0, 2),) if draw.random() < 0.5 else () for _ in prompts)
+    share = 0.0 if text else 0.5
+    items = tuple(((draw.randrange(max(1, requests // 2)), 0, 2),) if draw.random() < share else () for _ in prompts)
     groups = tuple(draw.randrange(max(1, requests // 3)) for _ in range(requests))
     begins = {group: items[row] for row, group in reversed(list(enumerate(groups)))}
     config = SchedulerConfig(
         block_size=block_size,
-        kv_blocks=max(10, needed // 3),
-        token_budget=max(longest, 2 * requests),
+        kv_blocks=max(10, needed // (4 if text else 3)),
+        token_budget=draw.choice((2, 3, requests, longest)) if text else max(longest, 2 * requests),
         encoder_compute=6,
         encoder_capacity=max(6, requests // 4),
         max_running=max(2, 2 * requests // 3),

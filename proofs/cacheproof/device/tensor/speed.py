@@ -40,11 +40,16 @@ from cachespec.lru.configuration import Config as Cache
 RUNNING, SMALL_RUNNING = (256, 1024, 4096, 16_384, 65_536), (16,)
 REPEATS, SMALL_REPEATS = 7, 2
 STEPS, SMALL_STEPS = 64, 4
+RUNNING_IN_ROUNDS, STEPS_IN_ROUNDS = (256, 1024, 4096, 16_384), 16
+DECODING = Extent(width=1, wide=0, admissions=0, rounds=1, fills=1, releases=1, items=False)
+"""Of a round in which every request computes one token"""
 BLOCK_SIZE, PROMPT = 16, 64
 MICROSECONDS = 1e6
 STATES_AT_ONCE = 1 << 16
 KEYS = 10
 """Of the cache by recency: hundreds of thousands of states, so that frontiers are large."""
+IN_A_ROW = 8
+"""Stores, or gathers, that are timed together"""
 SECONDS_OF_EXPLORATION, SMALL_SECONDS = 20.0, 1.0
 
 
@@ -98,7 +103,7 @@ class DeviceClock:
         if self.device.type != "cuda":
             for figure in FIGURES:
                 if figure.check == check and figure.needs_cuda:
-                    self.found.leave_out(figure.name, "it awaits a device of CUDA")
+                    self.found.leave_out(figure.name, "it needs a CUDA device")
 
 
 # Decode steps -------------------------------------------------------------------------------------------------------
@@ -146,7 +151,7 @@ def _decode(clock: DeviceClock, running: int, steps: int) -> None:
 
 
 def in_kernels(asked: Asked, found: Found, show: Show) -> None:
-    """The same steps as a graph of Triton kernels."""
+    """Decode steps and rounds as graphs of Triton kernels."""
     clock, steps = DeviceClock(asked, found), SMALL_STEPS if asked.small else STEPS
     clock.leave_out("fused-speed")
     if clock.device.type != "cuda" or not is_installed(found, "decode-fused"):
@@ -169,6 +174,14 @@ def in_kernels(asked: Asked, found: Found, show: Show) -> None:
 
         seconds = clock.seconds(some, again)
         clock.keep("decode-fused", f"{running:,} running", (MICROSECONDS * one / steps for one in seconds))
+    from cacheimpl.kernels import FusedRound  # noqa: PLC0415  # triton is an extra
+
+    for running in SMALL_RUNNING if asked.small else RUNNING_IN_ROUNDS:
+        show(f"fused-speed: {running:,} running, rounds")
+        steps = SMALL_STEPS if asked.small else STEPS_IN_ROUNDS
+        scheduler = decoding_scheduler(running, steps, asked.device)
+        rounds_in_kernels = CapturedRounds(scheduler.config, scheduler.state, DECODING, fused=FusedRound)
+        clock.keep("round-fused", f"{running:,} running", _recorded_rounds(clock, rounds_in_kernels, steps))
 
 
 def compiled(asked: Asked, found: Found, show: Show) -> None:
@@ -239,23 +252,19 @@ def rounds(asked: Asked, found: Found, show: Show) -> None:
     """Every running request computes one token; nobody waits."""
     torch.set_num_threads(1)
     clock = DeviceClock(asked, found)
-    for running in SMALL_RUNNING if asked.small else (256, 4096, 16_384):
+    for running in SMALL_RUNNING if asked.small else RUNNING_IN_ROUNDS:
         show(f"round-speed: {running:,} running")
         _rounds(clock, running)
     clock.leave_out("round-speed")
 
 
 def _rounds(clock: DeviceClock, running: int) -> None:
-    steps = SMALL_STEPS if clock.asked.small else 16
+    steps = SMALL_STEPS if clock.asked.small else STEPS_IN_ROUNDS
     scheduler = decoding_scheduler(running, steps, clock.asked.device)
-    config, extent = scheduler.config, Extent(width=1, wide=0, admissions=0, rounds=1, fills=1, releases=1)
+    config, extent = scheduler.config, DECODING
     recorded = CapturedRounds(config, scheduler.state, extent)
-    state, before = recorded.state, [values.clone() for values in leaves(recorded.state)]
+    state, again = recorded.state, kept(recorded)
     none = torch.zeros_like(config.prompts)
-
-    def again() -> None:
-        for values, was in zip(leaves(state), before, strict=True):
-            values.copy_(was)
 
     def eager() -> None:
         current = state
@@ -265,18 +274,36 @@ def _rounds(clock: DeviceClock, running: int) -> None:
             current, code = tensors.update(config, current, none, extent=extent, write=IN_PLACE)
             int(code)
 
+    size = f"{running:,} running"
+    clock.keep("round-eager", size, (MICROSECONDS * one / steps for one in clock.seconds(eager, again)))
+    if clock.device.type == "cuda":
+        again()
+        clock.keep("round-recorded", size, _recorded_rounds(clock, recorded, steps))
+    clock.found.count("steps measured", steps * clock.repeats)
+
+
+def _recorded_rounds(clock: DeviceClock, recorded: CapturedRounds, steps: int) -> Iterable[float]:
+    """Us of a round and its update, each of which is read back, of each repeat."""
+    again = kept(recorded)
+    recorded.prepare("schedule", "update")
+
     def graphs() -> None:
         for _ in range(steps):
             recorded.schedule().summary.tolist()
             recorded.update().summary.tolist()
 
-    size = f"{running:,} running"
-    clock.keep("round-eager", size, (MICROSECONDS * one / steps for one in clock.seconds(eager, again)))
-    if clock.device.type == "cuda":
-        again()
-        recorded.prepare("schedule", "update")
-        clock.keep("round-recorded", size, (MICROSECONDS * one / steps for one in clock.seconds(graphs, again)))
-    clock.found.count("steps measured", steps * clock.repeats)
+    return [MICROSECONDS * one / steps for one in clock.seconds(graphs, again)]
+
+
+def kept(recorded: CapturedRounds) -> Callable[[], None]:
+    """Brings the state back that there is now."""
+    before = [values.clone() for values in leaves(recorded.state)]
+
+    def again() -> None:
+        for values, was in zip(leaves(recorded.state), before, strict=True):
+            values.copy_(was)
+
+    return again
 
 
 def decoding_scheduler(running: int, steps: int, device: str) -> Scheduler:
@@ -334,7 +361,11 @@ def burst(asked: Asked, found: Found, show: Show) -> None:
 
 
 def arena(asked: Asked, found: Found, show: Show) -> None:
-    """Outputs of several hundred rows, all of them stored, and all of them gathered."""
+    """Outputs of several hundred rows, all of them stored, and all of them gathered.
+
+    Several calls in a row are timed together, as steps that are scheduled ahead make them. No call waits for the
+    device, so the host prepares one while the device does the one before.
+    """
     torch.set_num_threads(1)
     clock = DeviceClock(asked, found)
     outputs, rows, hidden = (8, 16, 32) if asked.small else (512, 512, 4096) if asked.on_cuda else (64, 256, 1024)
@@ -348,18 +379,29 @@ def arena(asked: Asked, found: Found, show: Show) -> None:
     size = f"{outputs:,} outputs of {rows:,} rows of {hidden:,} bfloat16, {moved / 2e9:.3g} GB"
     show(f"arena-speed: {size}")
     worker.store(made, names, lengths)
-    works: dict[str, tuple[Callable[[], object], Callable[[], object]]] = {
-        "copy": (lambda: target.copy_(made), lambda: None),
-        "gather": (lambda: worker.gather(chunks), lambda: None),
-        "store": (lambda: worker.store(made, names, lengths), lambda: worker.drain(names)),
+
+    def store() -> None:
+        worker.drain(names)
+        worker.store(made, names, lengths)
+
+    works: dict[str, Callable[[], object]] = {
+        "copy": lambda: target.copy_(made),
+        "gather": lambda: worker.gather(chunks),
+        "store": store,
     }
-    rates = {name: [moved / one / 1e9 for one in clock.seconds(work, before)] for name, (work, before) in works.items()}
+
+    def in_a_row(work: Callable[[], object]) -> Callable[[], object]:
+        return lambda: [work() for _ in range(IN_A_ROW)]
+
+    rates = {
+        name: [IN_A_ROW * moved / one / 1e9 for one in clock.seconds(in_a_row(work))] for name, work in works.items()
+    }
     for name, values in rates.items():
         clock.keep(name, size, values)
     copied = statistics.median(rates["copy"])
     for name in ("gather", "store"):
         clock.keep(f"{name}-share", size, (100 * rate / copied for rate in rates[name]))
-    found.count("bytes moved", moved * clock.repeats * len(works))
+    found.count("bytes moved", IN_A_ROW * moved * clock.repeats * len(works))
 
 
 # Exploration --------------------------------------------------------------------------------------------------------
