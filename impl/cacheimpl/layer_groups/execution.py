@@ -99,8 +99,6 @@ def _write_blocks(
 def _write_states(config: Config, pool: Pool, request: Tensor, end: Tensor, done: Tensor, write: Writing) -> Pool:
     """The state behind the step; it is that of a whole prefix only where the step ends with a block."""
     last = (slots_of(config, end) - 1).clamp(min=0)[:, None]
-    block, key = (
-        row(table, request).gather(1, last).squeeze(1).long() for table in (pool.tables, config.keys)
-    )
+    block, key = (row(table, request).gather(1, last).squeeze(1).long() for table in (pool.tables, config.keys))
     blocks = torch.where(config.is_state & done & (block != pool.null), block, spare_block(pool))
     return pool._replace(bytes=write.put(pool.bytes, blocks, torch.where(end % config.size == 0, key, -1)))

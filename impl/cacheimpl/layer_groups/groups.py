@@ -75,7 +75,7 @@ def _check_numbers(where: str, one: Layers, hash_size: int) -> None:
     kind, span, size = one.reach.kind, one.reach.span, one.size
     if size < 1 or size % hash_size:
         raise LayerGroupsError(f"{where}: size must be a multiple of hash_size, not {size}")
-    if kind is Kind.WINDOW and span < 2:  # noqa: PLR2004  # a token and the one before it
+    if kind is Kind.WINDOW and span < 2:
         raise LayerGroupsError(f"{where}: a sliding window must have 2 tokens at least, not {span}")
     if kind is Kind.CHUNK and (span < 1 or span % size):
         raise LayerGroupsError(f"{where}: a chunk must be a multiple of size, not {span}")

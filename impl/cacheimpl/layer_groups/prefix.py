@@ -48,9 +48,7 @@ def look_up(config: Config, pool: Pool, request: Tensor) -> Prefix:
     copies = first_copies(pool).index_select(0, keys.flatten()).reshape(keys.shape)
     missing = torch.nn.functional.pad((copies == NEVER).cumsum(1), (1, 0))
     most = keys.shape[1]
-    before, until = (
-        missing.gather(1, ends.t().clamp(max=most)) for ends in (config.first, config.last)
-    )
+    before, until = (missing.gather(1, ends.t().clamp(max=most)) for ends in (config.first, config.last))
     there = (before == until) & (config.last * config.size <= prompt).t()
     good = (there.all(0) & (config.prefixes < prompt)) | (config.prefixes == 0)
     tokens = torch.where(good, config.prefixes, 0).amax()

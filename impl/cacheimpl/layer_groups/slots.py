@@ -86,10 +86,10 @@ def has_room(pool: Pool, tokens: Tensor, needed: Tensor) -> Tensor:
 def new_places(config: Config, lengths: Tensor, loaded: Tensor, end: Tensor) -> Tensor:
     """[2, groups, positions] bool: the places that get a block, for loaded tokens, then for those before `end`.
 
-    `lengths`: [groups] int64, the positions that there are. A state-space group gets one block for the state behind
-    what is loaded, one for the state behind the step, and none for what they pass.
+    `lengths`: [groups] int64, the positions that there are. `loaded`: 0 if nothing is loaded. A state-space group gets
+    one block for the state behind what is loaded, one for the state behind the step, and none for what they pass.
     """
-    until = slots_of(config, loaded)
+    until = torch.where(loaded > 0, slots_of(config, loaded), 0)
     parts = ((lengths, until), (torch.maximum(lengths, until), slots_of(config, end)))
     return torch.stack([_behind(config, since, to) for since, to in parts])
 

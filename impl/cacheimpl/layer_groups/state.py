@@ -95,7 +95,7 @@ class Pool(NamedTuple):
     """[blocks + 1] int64: history, of which key a full block really has the KV, or the state; -1 of none"""
 
 
-def configuration(  # noqa: PLR0913  # each is another fact of the requests
+def configuration(
     groups: Sequence[Layers],
     contents: Tensor,
     lengths: Tensor,

@@ -15,7 +15,6 @@ from cacheimpl import layer_groups as tensors
 from cacheimpl.layer_groups import Config as Tables
 from cacheimpl.layer_groups import Pool
 from cacheimpl.table import row
-from cacheproof.tensor_models.model import always
 from cachespec.kernel import Operation
 from cachespec.layer_groups import operations as calls
 from cachespec.layer_groups.configuration import STATE, Config, prompt_of
@@ -26,14 +25,15 @@ Guard = Callable[..., Tensor]
 
 def guards(config: Config) -> Mapping[type[Operation], Guard]:
     """The guard of each operation that is not always enabled."""
-    environment = Environment(config)
-    return {
+    switched: dict[type[Operation], Guard] = {
         calls.NewStep: computes_a_state,
-        calls.GetComputedBlocks: environment.may_look_up,
-        calls.AllocateSlots: environment.may_ask,
-        calls.Commit: environment.may_commit,
-        calls.FreeRequest: environment.may_free,
+        calls.AllocateSlots: Asking(config).may_ask,
     }
+    if config.disciplined:
+        switched[calls.GetComputedBlocks] = has_no_tables
+        switched[calls.Commit] = has_a_step
+        switched[calls.FreeRequest] = has_tables
+    return switched
 
 
 def computes_a_state(tables: Tables, pool: Pool) -> Tensor:
@@ -41,36 +41,30 @@ def computes_a_state(tables: Tables, pool: Pool) -> Tensor:
     return pool.this_step[:-1].any()
 
 
-def has_tables(pool: Pool, request: Tensor) -> Tensor:
-    """[] bool."""
+def has_tables(tables: Tables, pool: Pool, request: Tensor) -> Tensor:
+    """Slots were given to the request, and it was not freed since."""
     return row(pool.scheduled, request) > 0
 
 
-class Environment:
-    """Callers of one configuration."""
+def has_no_tables(tables: Tables, pool: Pool, request: Tensor) -> Tensor:
+    """A new request."""
+    return ~has_tables(tables, pool, request)
+
+
+def has_a_step(tables: Tables, pool: Pool, request: Tensor) -> Tensor:
+    """A step of the request is in flight."""
+    return row(pool.flying, request) > 0
+
+
+class Asking:
+    """For how many tokens the callers of one configuration ask."""
 
     def __init__(self, config: Config) -> None:
         self.config = config
 
-    def may_look_up(self, tables: Tables, pool: Pool, request: Tensor) -> Tensor:
-        """A request without tables; without discipline any."""
-        return self.or_any(~has_tables(pool, request))
-
-    def may_free(self, tables: Tables, pool: Pool, request: Tensor) -> Tensor:
-        """A request with tables; without discipline any."""
-        return self.or_any(has_tables(pool, request))
-
-    def may_commit(self, tables: Tables, pool: Pool, request: Tensor) -> Tensor:
-        """A step is in flight; without discipline any."""
-        return self.or_any(row(pool.flying, request) > 0)
-
-    def or_any(self, allowed: Tensor) -> Tensor:
-        """Without discipline, callers ask for everything."""
-        return allowed if self.config.disciplined else torch.ones_like(allowed)
-
     def may_ask(self, tables: Tables, pool: Pool, request: Tensor, external: Tensor, tokens: Tensor) -> Tensor:
         """As new behind what is found and loaded; as running, where it is; or without discipline."""
-        runs, start = has_tables(pool, request), row(pool.scheduled, request)
+        runs, start = has_tables(tables, pool, request), row(pool.scheduled, request)
         behind = tensors.look_up(tables, pool, request).tokens + external
         loads = (external == 0) | (external == self.config.external)
         as_new = loads & self.is_step(behind, row(tables.prompts, request) - behind, tokens)
@@ -78,7 +72,7 @@ class Environment:
         goes_on = (external == 0) & few & self.is_step(start, row(tables.lengths, request) - start, tokens)
         asked = torch.where(runs, goes_on, as_new)
         if not self.config.disciplined:
-            unlike = (external == 0) & ((tokens == 0) | (tokens == 1) | (tokens > row(tables.lengths, request)))
+            unlike = (external == 0) & ((tokens == 0) | (tokens == 1) | (tokens == row(tables.lengths, request) + 1))
             asked = asked | unlike | ((external == 1) & (tokens == 1))
         return asked
 
