@@ -1,4 +1,4 @@
-"""Bugs in the tensor code of groups of layers: by name, the scope that shows each, and the change."""
+"""Bugs in the tensor code of groups of layers: by name, the scope that shows each, and the change; and a load."""
 
 from __future__ import annotations
 
@@ -7,6 +7,23 @@ from tests.planting import Change
 from cacheimpl.layer_groups import execution, groups, operations, prefix, queue, releasing, slots, state
 from cacheproof.tensor_models.layer_groups_environment import Asking
 from cachespec.layer_groups import Config
+
+CROWDED = Config(
+    blocks=24,
+    kinds=(0, 1, 3, 2),
+    spans=(0, 5, 0, 4),
+    many=1,
+    chains=((0, 1, 2, 3, 4), (0, 1, 2, 5), (0, 6, 7), (8, 9, 10), (0, 1, 2, 3, 4)),
+    lengths=(10, 9, 7, 6, 11),
+    prompts=(7, 9, 4, 6, 8),
+    hash_size=2,
+    steps=(1, 3, 8),
+    external=2,
+    ahead=1,
+    resets=1,
+)
+"""Four kinds, blocks of two tokens, and fewer blocks than all requests need: the free queue turns round many times."""
+
 
 SCOPES = {
     "states apart": Config(

@@ -6,15 +6,24 @@ import pytest
 import torch
 from tests.impl.block_contents import colliding, fixed, lockstep
 from tests.impl.kv_bursts import Crowd, Sides, crowded
+from tests.impl.layer_groups_bugs import CROWDED
 from tests.impl.scheduler_runs import Lockstep
 from tests.impl.scheduler_runs import crowded as scheduler_load
+from tests.planting import Change, planted
 from torch import Tensor
 
+from cacheimpl.layer_groups.slots import with_slots
 from cacheimpl.writing import COPYING, IN_PLACE, Writing
 from cacheproof.device.tensor.comparing import OtherWinners
+from cacheproof.lockstep.campaign import Campaign
+from cacheproof.lockstep.campaign import lockstep as campaign
+from cacheproof.model.registry import component_named
+from cacheproof.targets.tensor import TensorTarget
 from cacheproof.tensor_models.scheduler import extent_of
 
 torch.set_num_threads(1)
+
+GROUPS = component_named("layer_groups")
 
 
 def bursts(write: Writing = IN_PLACE) -> None:
@@ -39,6 +48,26 @@ def test_contents_of_blocks() -> None:
     with OtherWinners():
         assert lockstep(0, fixed(4), 4) == 6
         assert lockstep(0, colliding(fixed(2)), 2, requests=4, bursts=2) > 2
+
+
+def groups() -> Campaign:
+    return campaign(GROUPS, GROUPS.normative, CROWDED, TensorTarget(GROUPS), steps=600, seed=1)
+
+
+def test_groups_of_layers() -> None:
+    with OtherWinners():
+        found = groups()
+    assert (found.finding, found.tally.steps) == (None, 600)
+
+
+def test_a_count_of_a_group_that_has_to_stay_is_found() -> None:
+    """Planted: a block is counted as free before it is counted as taken."""
+    right = "$write.put($pool.references, $blocks, $counts)"
+    wrong = "$write.put($pool.references, torch.cat(($blocks, $blocks)), torch.cat((0 * $counts, $counts)))"
+    with planted(Change(with_slots, right, wrong)):
+        assert groups().finding is None
+        with OtherWinners():
+            assert groups().finding is not None
 
 
 def clumsy(table: Tensor, index: Tensor, values: Tensor | int) -> Tensor:

@@ -54,7 +54,7 @@ def test_the_table_says_something_of_every_argument(name: str) -> None:
 
 # Nothing is left out ------------------------------------------------------------------------------------------------
 
-ON_TENSORS = ("arena", "block_content", "encoder_cache", "kv_blocks", "lru", "scheduler")
+ON_TENSORS = ("arena", "block_content", "encoder_cache", "kv_blocks", "layer_groups", "lru", "scheduler")
 """Packages whose functions are pure and look at nothing: the classes around them do."""
 
 NO_FACE = {
