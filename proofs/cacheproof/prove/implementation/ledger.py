@@ -25,8 +25,8 @@ SCHEDULER = (
     "calls, and aborting a request has more than 2,000 paths in the specification"
 )
 GROUPS = (
-    "explored beside the specification, not proved: no correspondence is written yet, and the graph of one allocation in "
-    "two groups has 573 calls"
+    "explored beside the specification, not proved: no correspondence is written yet, and the graph of an allocation "
+    "in two groups has 573 calls"
 )
 MEMORY = "handles bytes or rows of memory, of which the specification has no state"
 IN_PLACE = "writes in place: the operations are proved as they write into copies, and tests compare both"
