@@ -75,6 +75,12 @@ NOT_WITH_ENCODER_DECODER = (
 """Settings that are 0 or empty for an encoder-decoder model. Releases switch the first two and the threshold off, do
 not apply the third, and refuse connectors."""
 
+NOT_WITH_ENCODER_CONNECTOR = ("external", "sends", "turns", "encoder_decoder")
+"""Settings that are refused together with an encoder connector."""
+
+STORED, EXPECTED = 1, 2
+"""What an encoder connector says of a content: it has the encoder output, or the output is on its way."""
+
 CONTENT, START, LENGTH = 0, 1, 2
 """The parts of an item."""
 
@@ -162,6 +168,9 @@ class Config(NamedTuple):
     encoder_decoder: int = 0
     """1: the model is an encoder-decoder. Its items are no tokens of the prompt and begin at 0. The first step of a
     request encodes them and writes the cross-attention KV that all later steps read (`is_encoder_decoder`)."""
+    encoder_connector: tuple[int, ...] = ()
+    """Of each content: `STORED` (1) if an encoder connector has its encoder output, `EXPECTED` (2) if the output is on
+    its way there, 0 if it is encoded here. Empty without a connector (`ec_transfer_config`)."""
 
 
 def invalid(config: Config) -> str | None:
@@ -185,6 +194,7 @@ def invalid(config: Config) -> str | None:
         or _invalid_transfers(config)
         or _invalid_turns(config)
         or _invalid_model(config)
+        or _invalid_connector(config)
     )
 
 
@@ -280,6 +290,20 @@ def _invalid_model(config: Config) -> str | None:
     return None
 
 
+def _invalid_connector(config: Config) -> str | None:
+    if not any(config.encoder_connector):
+        return None
+    if min(config.encoder_connector) < 0 or max(config.encoder_connector) > EXPECTED:
+        return f"encoder_connector must be 0, {STORED} or {EXPECTED} for each content"
+    for name in NOT_WITH_ENCODER_CONNECTOR:
+        given = getattr(config, name)
+        if any(given) if isinstance(given, tuple) else given:
+            return f"{name} is not specified together with encoder_connector"
+    if len(config.encoder_connector) != len(encoder_config(config).sizes):
+        return f"encoder_connector must be given for each of the {len(encoder_config(config).sizes)} contents"
+    return None
+
+
 def _continues(config: Config, turn: Request, kept: int) -> bool:
     """The items of the turn before come first, and no other item begins in what the session keeps."""
     earlier, items = items_of(config, turn - 1), items_of(config, turn)
@@ -363,6 +387,11 @@ def loads_later(config: Config, request: Request) -> bool:
 def is_sent(config: Config, request: Request) -> bool:
     """Whether the request's blocks are sent away when it is finished."""
     return config.sends != () and config.sends[request] == 1
+
+
+def connected(config: Config, content: int) -> int:
+    """What the encoder connector says of the content at first; 0 if it is encoded here."""
+    return config.encoder_connector[content] if content < len(config.encoder_connector) else 0
 
 
 def is_turn(config: Config, request: Request) -> bool:

@@ -6,15 +6,17 @@ from collections.abc import Iterable
 
 from cachespec.kernel import Operation
 from cachespec.kv_blocks.state import NO_TABLE
-from cachespec.scheduler.configuration import Config, is_turn
+from cachespec.scheduler.configuration import EXPECTED, Config, connected, is_turn
 from cachespec.scheduler.operations import (
     Abort,
     Add,
+    BringOutput,
     Compile,
     FailLoad,
     FailStep,
     FinishLoad,
     FinishSend,
+    LoseOutput,
     ResetEncoderCache,
     ResetPrefixCache,
     ResetRunning,
@@ -40,6 +42,7 @@ def calls(config: Config, state: State) -> Iterable[Operation]:
         for accepted in range(drafts + 1):
             yield Update(accepted)
     yield from transfers(config, state)
+    yield from outputs(config, state)
     yield from faults(config, state)
 
 
@@ -63,6 +66,14 @@ def transfers(config: Config, state: State) -> Iterable[Operation]:
                     yield FailLoad(request, blocks)
                 elif is_oldest(state, request):
                     yield FailStep(request, blocks)
+
+
+def outputs(config: Config, state: State) -> Iterable[Operation]:
+    """Encoder outputs that are on their way to the connector arrive there, also twice; each may be lost."""
+    for content, _ in state.remote.items():
+        if connected(config, content) == EXPECTED:
+            yield BringOutput(content)
+        yield LoseOutput(content)
 
 
 def hit_blocks(config: Config, state: State, request: int) -> int:
@@ -89,9 +100,11 @@ def faults(config: Config, state: State) -> Iterable[Operation]:
 
 
 def unknown(config: Config, operation: Operation) -> str | None:
-    """More drafts than are ever proposed, or more blocks than there are."""
+    """More drafts than are ever proposed, more blocks than there are, or a content that no item shows."""
     if isinstance(operation, Update) and operation.accepted > config.drafts:
         return f"there are {config.drafts} drafts at most"
     if isinstance(operation, FailLoad | FailStep) and operation.blocks > config.kv_blocks:
         return f"there are {config.kv_blocks} blocks at most"
+    if isinstance(operation, BringOutput | LoseOutput) and operation.content >= len(config.encoder_connector):
+        return f"there are {len(config.encoder_connector)} contents"
     return None

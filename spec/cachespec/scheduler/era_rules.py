@@ -15,7 +15,6 @@ from __future__ import annotations
 from cachespec.encoder_cache import CachedInputs
 from cachespec.encoder_cache.operations import ENCODER
 from cachespec.scheduler.configuration import (
-    CONTENT,
     LENGTH,
     START,
     Config,
@@ -34,7 +33,7 @@ from cachespec.scheduler.era_drafts import answered, begun_earlier, dropped_outp
 from cachespec.scheduler.era_states import idle_sessions
 from cachespec.scheduler.era_unanswered import awaited
 from cachespec.scheduler.feasibility import limited
-from cachespec.scheduler.items import is_apart
+from cachespec.scheduler.items import brought, is_apart, is_granted
 from cachespec.scheduler.parts import (
     ask_for_room,
     cached_prefix,
@@ -44,6 +43,7 @@ from cachespec.scheduler.parts import (
     without_items,
     written,
 )
+from cachespec.scheduler.remote import is_stored
 from cachespec.scheduler.requests import sampled
 from cachespec.scheduler.round_state import Fit, Prefix, Round
 from cachespec.scheduler.rounds import voided
@@ -151,11 +151,6 @@ def with_item(config: Config, fit: Fit, index: ItemIndex, item: Item) -> Fit:
     )
 
 
-def is_chosen(config: Config, fit: Fit, request: Request, item: Item) -> bool:
-    """The same content is encoded in this step for another item of the request."""
-    return any(items_of(config, request)[index][CONTENT] == item[CONTENT] for index in fit.encode)
-
-
 def fit_item_before_11895(
     rules: Table, config: Config, fit: Fit, request: Request, index: ItemIndex, start: int
 ) -> Fit:
@@ -189,7 +184,7 @@ def fit_item_pinning(rules: Table, config: Config, fit: Fit, request: Request, i
         return fit
     if config.encoder_decoder == 1:
         return if_room(rules, config, fit, request, index, start)
-    if is_chosen(config, fit, request, item):
+    if is_granted(config, fit, request, item):
         return fit
     lookup = look_up(rules, config, fit.encoder, request, index)
     fit = fit._replace(encoder=lookup.encoder)
@@ -201,13 +196,16 @@ def fit_item_pinning(rules: Table, config: Config, fit: Fit, request: Request, i
 
 
 def if_room(rules: Table, config: Config, fit: Fit, request: Request, index: ItemIndex, start: int) -> Fit:
-    """S2, S3: room is asked for beside what was granted before."""
+    """S2, S3: room is asked for beside what was granted before.
+
+    S2b, S3: the connector is asked last, so an output that it has waits for compute budget, too (C-ENC-29).
+    """
     item = items_of(config, request)[index]
     asked = ask_for_room(rules, config, fit.encoder, request, index, fit.embeds, fit.granted)
     fit = fit._replace(encoder=asked.encoder)
     if not asked.yes:
         return stopped(fit, max(0, item[START] - start))
-    return with_item(config, fit, index, item)
+    return brought(fit, index, item) if is_stored(fit.remote, item) else with_item(config, fit, index, item)
 
 
 def fit_item_whole_first(rules: Table, config: Config, fit: Fit, request: Request, index: ItemIndex, start: int) -> Fit:
@@ -219,7 +217,7 @@ def fit_item_whole_first(rules: Table, config: Config, fit: Fit, request: Reques
         return stopped(fit, item[START] - start)
     if config.encoder_decoder == 1:
         return if_room(rules, config, fit, request, index, start)
-    if is_chosen(config, fit, request, item):
+    if is_granted(config, fit, request, item):
         return fit._replace(relies=(*fit.relies, index))
     lookup = look_up(rules, config, fit.encoder, request, index)
     fit = fit._replace(encoder=lookup.encoder)

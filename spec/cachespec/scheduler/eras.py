@@ -23,6 +23,7 @@ from cachespec.scheduler import (
     era_rules,
     era_sessions,
     era_unanswered,
+    remote,
     requests,
     rounds,
     transfers,
@@ -34,11 +35,13 @@ from cachespec.scheduler.normative import RULES
 from cachespec.scheduler.operations import (
     Abort,
     Add,
+    BringOutput,
     Compile,
     FailLoad,
     FailStep,
     FinishLoad,
     FinishSend,
+    LoseOutput,
     ResetEncoderCache,
     ResetPrefixCache,
     ResetRunning,
@@ -87,6 +90,8 @@ def following(rules: Table) -> SchedulerTransitions:
         FailLoad: lambda config, state, op: transfers.fail_load(rules, config, state, op.request, op.blocks),
         FailStep: lambda config, state, op: transfers.fail_step(rules, config, state, op.request, op.blocks),
         FinishSend: lambda config, state, op: transfers.finish_send(rules, config, state, op.request),
+        BringOutput: lambda config, state, op: remote.bring(config, state, op.content),
+        LoseOutput: lambda config, state, op: remote.lose(config, state, op.content),
         ResetPrefixCache: lambda config, state, op: requests.reset_blocks(rules, config, state),
         ResetRunning: lambda config, state, op: requests.reset_running(rules, config, state),
         ResetEncoderCache: lambda config, state, op: requests.reset_items(rules, config, state),
@@ -140,7 +145,7 @@ early = partial(
 """As `scheduler`, of those that keep the names of the requests that are in a step, and that an error can end."""
 
 NO_CONNECTOR: Mapping[type[Operation], str] = dict.fromkeys(
-    (FinishLoad, FailLoad, FailStep, FinishSend), "connectors are not modelled"
+    (FinishLoad, FailLoad, FailStep, FinishSend, BringOutput, LoseOutput), "connectors are not modelled"
 )
 NO_RESET: Mapping[type[Operation], str] = {
     **dict.fromkeys((ResetEncoderCache, ResetRunning), "not there yet"),

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from cachespec.scheduler.configuration import CONTENT, LENGTH, START, Config, Item, ItemIndex, Request, items_of
 from cachespec.scheduler.parts import ask_for_room, look_up
+from cachespec.scheduler.remote import is_stored
 from cachespec.scheduler.round_state import Fit
 from cachespec.scheduler.rules import Table
 
@@ -44,6 +45,8 @@ def fit_item(rules: Table, config: Config, fit: Fit, request: Request, index: It
 def with_room(rules: Table, config: Config, fit: Fit, request: Request, index: ItemIndex, start: int) -> Fit:
     """An item that is not there. SCH-4: it is encoded in this step if its budget and the cache have the room for it."""
     item = items_of(config, request)[index]
+    if is_stored(fit.remote, item):
+        return loaded(rules, config, fit, request, index, start)
     asked = ask_for_room(rules, config, fit.encoder, request, index, fit.embeds, fit.granted)
     fit = fit._replace(encoder=asked.encoder)
     if not asked.yes or item[LENGTH] > fit.embeds:
@@ -52,6 +55,23 @@ def with_room(rules: Table, config: Config, fit: Fit, request: Request, index: I
         embeds=fit.embeds - item[LENGTH],
         granted=fit.granted + item[LENGTH],
         encode=(*fit.encode, index),
+        relies=(*fit.relies, index),
+    )
+
+
+def loaded(rules: Table, config: Config, fit: Fit, request: Request, index: ItemIndex, start: int) -> Fit:
+    """SCH-17: an output that the encoder connector has needs room in the cache, and no compute budget."""
+    item = items_of(config, request)[index]
+    asked = ask_for_room(rules, config, fit.encoder, request, index, item[LENGTH], fit.granted)
+    fit = fit._replace(encoder=asked.encoder)
+    return brought(fit, index, item) if asked.yes else up_to(fit, item, start)
+
+
+def brought(fit: Fit, index: ItemIndex, item: Item) -> Fit:
+    """The step loads the item's output."""
+    return fit._replace(
+        granted=fit.granted + item[LENGTH],
+        bring=(*fit.bring, index),
         relies=(*fit.relies, index),
     )
 
@@ -77,5 +97,8 @@ def cuts(item: Item, start: int, tokens: int) -> bool:
 
 
 def is_granted(config: Config, fit: Fit, request: Request, item: Item) -> bool:
-    """An item that shows the same is encoded in this step already."""
-    return any(items_of(config, request)[index][CONTENT] == item[CONTENT] for index in fit.encode)
+    """An item that shows the same is encoded or loaded in this step already."""
+    items = items_of(config, request)
+    return any(items[index][CONTENT] == item[CONTENT] for index in fit.encode) or any(
+        items[index][CONTENT] == item[CONTENT] for index in fit.bring
+    )

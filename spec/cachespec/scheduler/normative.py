@@ -5,7 +5,7 @@ from __future__ import annotations
 from cachespec.encoder_cache import NORMATIVE_ENCODER_CACHE
 from cachespec.kernel import Outcome, Transitions
 from cachespec.kv_blocks import NORMATIVE_KV_BLOCKS
-from cachespec.scheduler import requests, rounds, transfers
+from cachespec.scheduler import remote, requests, rounds, transfers
 from cachespec.scheduler.configuration import Config, Request, ended_length
 from cachespec.scheduler.counts import known_length, length_in_sight, offered, wanted
 from cachespec.scheduler.feasibility import is_feasible, limited
@@ -15,11 +15,13 @@ from cachespec.scheduler.loading import has_loaded, lacks_reserve
 from cachespec.scheduler.operations import (
     Abort,
     Add,
+    BringOutput,
     Compile,
     FailLoad,
     FailStep,
     FinishLoad,
     FinishSend,
+    LoseOutput,
     ResetEncoderCache,
     ResetPrefixCache,
     ResetRunning,
@@ -146,6 +148,16 @@ def finish_send(config: Config, state: State, op: FinishSend) -> Result:
     return transfers.finish_send(RULES, config, state, op.request)
 
 
+def bring_output(config: Config, state: State, op: BringOutput) -> Result:
+    """SCH-17."""
+    return remote.bring(config, state, op.content)
+
+
+def lose_output(config: Config, state: State, op: LoseOutput) -> Result:
+    """SCH-17."""
+    return remote.lose(config, state, op.content)
+
+
 def reset_prefix_cache(config: Config, state: State, op: ResetPrefixCache) -> Result:
     """X-4."""
     return requests.reset_blocks(RULES, config, state)
@@ -171,6 +183,8 @@ TRANSITIONS: Transitions[Config, State] = {
     FailLoad: fail_load,
     FailStep: fail_step,
     FinishSend: finish_send,
+    BringOutput: bring_output,
+    LoseOutput: lose_output,
     ResetPrefixCache: reset_prefix_cache,
     ResetRunning: reset_running,
     ResetEncoderCache: reset_encoder_cache,

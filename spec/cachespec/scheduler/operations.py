@@ -169,6 +169,35 @@ class ResetEncoderCache(Operation):
     setting: ClassVar[str] = "resets"
 
 
+@dataclass(frozen=True, slots=True)
+class BringOutput(Operation):
+    """The encoder output of a content arrives at the encoder connector.
+
+    DONE; PRESENT if it is there, and then nothing changes; ABSENT if the connector does not expect it.
+    """
+
+    kind: ClassVar[Kind] = Kind.INTERNAL
+    lane: ClassVar[tuple[str, str]] = ("encoder", "scheduler")
+    setting: ClassVar[str] = "encoder_connector"
+    least: ClassVar[int] = 2
+
+    content: int
+
+
+@dataclass(frozen=True, slots=True)
+class LoseOutput(Operation):
+    """The encoder connector does not have the encoder output of a content any more, or will never get it.
+
+    DONE: the content is encoded here from then on. ABSENT if the connector neither has nor expects it.
+    """
+
+    kind: ClassVar[Kind] = Kind.FAULT
+    lane: ClassVar[tuple[str, str]] = ("encoder", "scheduler")
+    setting: ClassVar[str] = "encoder_connector"
+
+    content: int
+
+
 OPERATIONS: tuple[type[Operation], ...] = (
     Add,
     Compile,
@@ -178,6 +207,8 @@ OPERATIONS: tuple[type[Operation], ...] = (
     FailLoad,
     FailStep,
     FinishSend,
+    BringOutput,
+    LoseOutput,
     Abort,
     ResetPrefixCache,
     ResetRunning,

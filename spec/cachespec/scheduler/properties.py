@@ -15,6 +15,7 @@ from cachespec.scheduler.configuration import (
     items_of,
     kv_config,
 )
+from cachespec.scheduler.connector_properties import CONNECTED
 from cachespec.scheduler.feasibility import is_feasible
 from cachespec.scheduler.readiness_properties import READY, may_end
 from cachespec.scheduler.session_properties import SESSIONS
@@ -271,6 +272,7 @@ SAFETY: tuple[Safety[Config, View], ...] = (
     *READY,
     *TRANSFERS,
     *SESSIONS,
+    *CONNECTED,
     *WORKER_SAFETY,
     *lifted(
         (rule for rule in encoder_cache.COMPONENT.safety if rule.name in LIFTED_ENCODER),

@@ -1,23 +1,30 @@
-"""Which waiting requests may join those that run, whatever room there is: their grammar, their adapter, their KV.
+"""Which waiting requests may join those that run, whatever room there is: grammar, adapter, KV, encoder outputs.
 
 A request that may not is passed over: the ones behind it are considered. It keeps its place, and nothing is taken for
 it. What it waits for does not depend on them: a grammar is compiled in its time, adapters leave with requests that run,
-and a load of its KV is finished or fails.
+a load of its KV is finished or fails, and an encoder output arrives or is lost.
 """
 
 from __future__ import annotations
 
 from cachespec.scheduler.configuration import Config, Request, adapter_of
+from cachespec.scheduler.remote import awaits_output
 from cachespec.scheduler.round_state import Round
 from cachespec.scheduler.rules import Table
 from cachespec.scheduler.state import LOADING, NO_TRANSFER, Line, State
 
 
 def may_join(config: Config, current: Round, request: Request) -> bool:
-    """SCH-13: its grammar is compiled. SCH-12: its adapter runs already, or one more may. SCH-14: no load goes on."""
+    """SCH-13: its grammar is compiled. SCH-12: its adapter runs already, or one more may. SCH-14: no load goes on.
+
+    SCH-17: no encoder output of its items is on its way.
+    """
     state = current.state
     return (
-        is_compiled(state, request) and not is_loading(state, request) and adapter_fits(config, request, state.running)
+        is_compiled(state, request)
+        and not is_loading(state, request)
+        and adapter_fits(config, request, state.running)
+        and not awaits_output(config, state, request)
     )
 
 

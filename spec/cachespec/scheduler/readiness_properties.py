@@ -14,6 +14,7 @@ from cachespec.scheduler.configuration import (
     is_turn,
     priority_of,
 )
+from cachespec.scheduler.connector_properties import expects
 from cachespec.scheduler.operations import Add, Compile, FailStep, Schedule, Update
 from cachespec.scheduler.state import LOADED, LOADING, View
 from cachespec.scheduler.view import in_flight, in_phase, new_plan
@@ -25,13 +26,14 @@ def different_adapters(config: Config, requests: tuple[int, ...]) -> set[int]:
 
 
 def could_join(config: Config, before: View, after: View, request: int) -> bool:
-    """No grammar, no adapter and no load keeps the request from running beside those that run after the round."""
+    """No grammar, adapter, load or encoder output keeps it from running beside those that run after the round."""
     there = different_adapters(config, after.running)
     fits = adapter_of(config, request) in {0, *there} or len(there) < config.max_adapters
     waits = config.grammars != () and config.grammars[request] == 1 and request in before.compiling
     return (
         fits
         and not waits
+        and not expects(config, before, request)
         and request not in in_phase(after, (LOADING,))
         and not must_wait_to_load(config, before, request)
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from cachespec.encoder_cache import Cache
+from cachespec.kernel import Map
 from cachespec.kv_blocks import Pool
 from cachespec.scheduler.configuration import ItemIndex, Request
 from cachespec.scheduler.state import Scheduled, State
@@ -25,6 +26,8 @@ class Round(NamedTuple):
     told: Pool
     """The blocks as they were when the step began: the workers know these tables."""
     preempted: tuple[Request, ...]
+    brought: tuple[int, ...]
+    """Contents whose encoder outputs the step loads from the encoder connector."""
     closed: int
     """1: a request waits for room in the encoder cache, and no request behind it takes any (ENC-13)."""
     ended: int
@@ -46,6 +49,8 @@ class Fit(NamedTuple):
     """The tokens of a request that fit its items, for the items considered so far."""
 
     encoder: Cache
+    remote: Map[int, int]
+    """What the encoder connector has or expects."""
     tokens: int
     """How many of its tokens may be scheduled."""
     embeds: int
@@ -53,6 +58,8 @@ class Fit(NamedTuple):
     granted: int
     """Embeddings granted to this request in this pass."""
     encode: tuple[ItemIndex, ...]
+    bring: tuple[ItemIndex, ...]
+    """Items whose encoder outputs the connector has, and the step loads."""
     relies: tuple[ItemIndex, ...]
     closed: int
     """1: no item is pinned or encoded, because an earlier request waits for room."""

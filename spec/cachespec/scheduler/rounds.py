@@ -15,6 +15,7 @@ from cachespec.scheduler.items import fitted
 from cachespec.scheduler.lines import left_out
 from cachespec.scheduler.loading import begun_in_step, brings, has_loaded, may_be_overwritten
 from cachespec.scheduler.parts import give_up, reported, slots, take, without_blocks, without_items
+from cachespec.scheduler.remote import ascending, with_contents
 from cachespec.scheduler.round_state import Fit, Prefix, Round, Search, Slots
 from cachespec.scheduler.rules import Table
 from cachespec.scheduler.state import LOADING, Line, Plan, Scheduled, State, Transfer
@@ -26,7 +27,7 @@ def run(rules: Table, config: Config, state: State) -> tuple[State, Outcome]:
     """The whole step. SCH-1, SCH-4: what is scheduled and encoded stays within both budgets."""
     if len(state.plans) >= config.ahead:
         return state, REFUSED
-    begun = Round(state, config.token_budget, config.encoder_compute, (), (), state.kv, (), 0, 0)
+    begun = Round(state, config.token_budget, config.encoder_compute, (), (), state.kv, (), (), 0, 0)
     return planned(rules, config, rules.admit_waiting(rules, config, rules.serve_running(rules, config, begun)))
 
 
@@ -57,9 +58,10 @@ def serve(rules: Table, config: Config, current: Round, request: Request) -> Rou
 
 def look_at_items(rules: Table, config: Config, current: Round, request: Request, start: int, offer: int) -> Fit:
     """The encoder pass of one request."""
-    fit = fitted(
-        rules, config, Fit(current.state.encoder, offer, current.embeds, 0, (), (), current.closed, 0), request, start
+    before = Fit(
+        current.state.encoder, current.state.remote, offer, current.embeds, 0, (), (), (), current.closed, 0
     )
+    fit = fitted(rules, config, before, request, start)
     return fit._replace(tokens=rules.trimmed(config, current.state, request, start, fit.tokens))
 
 
@@ -284,7 +286,7 @@ def scheduled(rules: Table, config: Config, current: Round, request: Request, st
         relies=fit.relies,
     )
     state = state._replace(
-        encoder=take(rules, config, state.encoder, request, fit.encode, fit.relies),
+        encoder=take(rules, config, state.encoder, request, (*fit.encode, *fit.bring), fit.relies),
         computed=state.computed.set(request, end),
         proposed=state.proposed.remove(request),
     )
@@ -294,6 +296,7 @@ def scheduled(rules: Table, config: Config, current: Round, request: Request, st
         embeds=fit.embeds,
         scheduled=(*current.scheduled, part),
         chunks=(*current.chunks, Chunk(request, start, end, blocks_of(state.kv, request))),
+        brought=with_contents(config, current.brought, request, fit.bring),
         closed=max(current.closed, fit.refused),
     )
 
@@ -302,7 +305,7 @@ def planned(rules: Table, config: Config, current: Round) -> tuple[State, Outcom
     """The round becomes a plan in flight, if there is anything to say to the workers. X-1: each thing is said once."""
     encoder, dropped = reported(rules, config, current.state.encoder)
     finished = listed(config, current.state.leaving)
-    plan = Plan(current.scheduled, dropped, finished, current.preempted)
+    plan = Plan(current.scheduled, dropped, finished, current.preempted, ascending(config, current.brought))
     state = current.state._replace(encoder=encoder)
     if not (plan.scheduled or plan.dropped or plan.finished or plan.preempted):
         return state, MISS

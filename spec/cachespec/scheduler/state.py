@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from cachespec import encoder_cache, kv_blocks
 from cachespec.kernel import Containers, Map
-from cachespec.scheduler.configuration import Config, ItemIndex, Request, encoder_config, kv_config
+from cachespec.scheduler.configuration import Config, ItemIndex, Request, connected, encoder_config, kv_config
 from cachespec.scheduler.worker import Worker, WorkerView, initial_worker
 
 Line = tuple[Request, ...]
@@ -41,6 +41,8 @@ class Plan(NamedTuple):
     """Requests that are finished or aborted since the last plan."""
     preempted: tuple[Request, ...]
     """Requests that lost their KV in this round."""
+    brought: tuple[int, ...] = ()
+    """Contents whose encoder outputs the step loads from the encoder connector, ascending."""
 
 
 LOADS_IN_STEP, LOADING, LOADED, ABANDONED, SENDING, KEPT = 1, 2, 3, 4, 5, 6
@@ -90,6 +92,8 @@ class State(NamedTuple):
     """Those of them of which the workers are to be told; each 1."""
     transfers: Map[Request, Transfer]
     """Requests whose KV is transferred."""
+    remote: Map[int, int]
+    """Contents whose encoder output the encoder connector has (`STORED`) or expects (`EXPECTED`)."""
     plans: tuple[Plan, ...]
     """In flight, the oldest first."""
     worker: Worker
@@ -111,8 +115,18 @@ class View(NamedTuple):
     gone: tuple[int, ...]
     leaving: tuple[int, ...]
     transfers: tuple[tuple[int, Transfer], ...]
+    remote: tuple[tuple[int, int], ...]
     plans: tuple[Plan, ...]
     worker: WorkerView
+
+
+def remote_at_first(config: Config, containers: Containers) -> Map[int, int]:
+    """What the encoder connector has or expects before the first operation."""
+    remote: Map[int, int] = containers.map()
+    for content in range(len(config.encoder_connector)):
+        if connected(config, content) > 0:
+            remote = remote.set(content, connected(config, content))
+    return remote
 
 
 def initial(config: Config, containers: Containers) -> State:
@@ -130,6 +144,7 @@ def initial(config: Config, containers: Containers) -> State:
         gone=containers.map(),
         leaving=containers.map(),
         transfers=containers.map(),
+        remote=remote_at_first(config, containers),
         plans=(),
         worker=initial_worker(containers),
     )

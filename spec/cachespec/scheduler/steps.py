@@ -15,6 +15,7 @@ from cachespec.scheduler.configuration import (
     items_of,
     priority_of,
 )
+from cachespec.scheduler.connector_properties import CONNECTED_STEPS
 from cachespec.scheduler.operations import (
     Abort,
     Add,
@@ -342,7 +343,7 @@ STEPS: tuple[Step[Config, View], ...] = (
     Step(
         "ENC-13/first",
         "requests are admitted in the order in which they wait, those with loaded KV first, except those that wait for "
-        "a grammar, an adapter or a load",
+        "a grammar, an adapter, a load or an encoder output",
         admission_is_in_order,
         lambda c, b, op, o, a: len(b.waiting) > len(a.waiting) > 0,
     ),
@@ -395,5 +396,6 @@ STEPS: tuple[Step[Config, View], ...] = (
     *READINESS,
     *TRANSFER_STEPS,
     *SESSION_STEPS,
+    *CONNECTED_STEPS,
     *WORKER_STEPS,
 )

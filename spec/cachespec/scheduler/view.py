@@ -35,6 +35,7 @@ def seen(rules: Table, config: Config, state: State) -> View:
         gone=tuple(request for request, _ in state.gone.items()),
         leaving=tuple(request for request, _ in state.leaving.items()),
         transfers=tuple(state.transfers.items()),
+        remote=tuple(state.remote.items()),
         plans=state.plans,
         worker=view_of(state.worker),
     )

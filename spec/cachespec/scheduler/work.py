@@ -43,12 +43,13 @@ def by_request(config: Config, request: Request, index: ItemIndex) -> Key:
 
 
 def executed_by_workers(rules: Table, config: Config, state: State, plan: Plan, chunks: tuple[Chunk, ...]) -> State:
-    """The workers drop, encode, gather, write and read, each for all parts of the plan before the next.
+    """The workers drop, load, encode, gather, write and read, each for all parts of the plan before the next.
 
     Chunks of one step are written before any is read, as layers do: requests of a step may share a new block.
     """
     worker = state.worker._replace(missing_outputs=(), missing_slots=())
     worker = dropped(worker, reported_keys(rules, config, plan))
+    worker = encoded(worker, tuple((content,) for content in plan.brought))
     for part in plan.scheduled:
         worker = encoded(worker, tuple(rules.output_key(config, part.request, index) for index in part.encode))
     for part in plan.scheduled:

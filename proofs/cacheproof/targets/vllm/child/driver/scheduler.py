@@ -12,6 +12,7 @@ from typing import Any
 from .calls import ABSENT, DONE, MISS, Calls, DriverError, Reply, integer, without
 from .early_scheduler import SCHEDULER as EARLY
 from .early_scheduler import EarlyClasses
+from .encoder_connector import Outputs
 from .kv_managers import parameters
 from .modules import module_if_there
 from .schedulers import SCHEDULER, STOP, Classes, Item, Part, Settings, Step
@@ -48,7 +49,7 @@ def classes_of() -> Classes | EarlyClasses:
     raise ModuleNotFoundError("nothing in the release schedules requests")
 
 
-class SchedulerDriver(Transfers):
+class SchedulerDriver(Transfers, Outputs):
     """One scheduler; with steps ahead of their output it is the release's asynchronous one."""
 
     def __init__(self, calls: Calls) -> None:
@@ -79,6 +80,7 @@ class SchedulerDriver(Transfers):
             "reset_prefix_cache": self._reset_prefix_cache,
             "reset_encoder_cache": self._reset_encoder_cache,
             **self._transfers(),
+            **self._arrivals(),
         }
         if isinstance(self._classes, Classes):
             named["compile"] = self._compile
@@ -135,6 +137,7 @@ class SchedulerDriver(Transfers):
             )
         )
         self._connector = self._connect(config)
+        self._outputs = self._connect_encoder(config)
         self._hasher = self._classes.hasher(config["block_size"])
         self._requests, self._gone, self._steps = {}, set(), []
         self._compiling.clear()
@@ -373,6 +376,7 @@ class SchedulerDriver(Transfers):
                     for part in parts
                     if (load := self._load_of(part.request, late=False)) is not None
                 ),
+                brought=self._loaded(said),
             )
             self._worker.execute(self.newest_stage)
             return Reply("done", tuple(_flat((part.request, part.start, part.tokens) for part in parts)))

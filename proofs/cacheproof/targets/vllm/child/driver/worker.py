@@ -44,6 +44,8 @@ class Stage(NamedTuple):
     finished: tuple[int, ...]
     loaded: tuple[Chunk, ...] = ()
     """What the step loads before it computes."""
+    brought: tuple[Key, ...] = ()
+    """Encoder outputs that the step loads from the encoder connector."""
 
 
 class Worker:
@@ -76,7 +78,7 @@ class Worker:
         return len(set(given)) < len(given) or not self._outputs.issuperset(given)
 
     def execute(self, stage: Stage) -> None:
-        """One plan: the workers drop, encode, gather, write and read, each for all requests before the next."""
+        """One plan: the workers drop, load, encode, gather, write and read, each for all requests before the next."""
         chunks = stage.chunks
         for request in stage.finished:
             self._tables.pop(request, None)
@@ -84,6 +86,7 @@ class Worker:
             self._tables[news.request] = [*(() if news.whole else self._tables.get(news.request, ())), *news.blocks]
             self._crossed = {pair for pair in self._crossed if not news.whole or pair[0] != news.request}
         self._outputs.difference_update(stage.dropped)
+        self._outputs.update(stage.brought)
         self._outputs.update(self._key(chunk.request, item) for chunk in chunks for item in chunk.encodes)
         self.missing_outputs = [
             (chunk.request, item)
