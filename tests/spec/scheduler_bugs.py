@@ -17,6 +17,7 @@ from cachespec.scheduler import (
     normative,
     parts,
     readiness,
+    remote,
     requests,
     rounds,
     transfers,
@@ -38,10 +39,18 @@ def bug(breaks: str, where: str | Config, *changes: tuple[Any, str, str]) -> Pla
 
 
 WAITING = [
-    bug("SCH-12", "adapters-apart", (readiness.may_join, "$compiled and $ready and $fits", "$compiled and $ready")),
+    bug(
+        "SCH-12",
+        "adapters-apart",
+        (readiness.may_join, "$compiled and $ready and $fits and $come", "$compiled and $ready and $come"),
+    ),
     bug("SCH-12", "adapters", (readiness.adapters_of, "$adapter > 0 and $new", "$adapter > 1 and $new")),
     bug("SCH-13/awaited", "grammars", (configuration.has_grammar, "$there and $value == 1", "$there")),
-    bug("SCH-13", "grammars", (readiness.may_join, "$compiled and $ready and $fits", "$ready and $fits")),
+    bug(
+        "SCH-13",
+        "grammars",
+        (readiness.may_join, "$compiled and $ready and $fits and $come", "$ready and $fits and $come"),
+    ),
     bug(
         "SCH-8/last",
         "grammars",
@@ -144,4 +153,31 @@ ENCODER_DECODER = [
         (feasibility.fits_first_step, "$together <= min($compute, $capacity)", "$together < min($compute, $capacity)"),
     ),
     bug("ENC-6/released", "encoder-decoder", (configuration.is_behind, "$end > 0", "$end < 0")),
+]
+
+ELSEWHERE = [
+    bug(
+        "SCH-17",
+        "outputs-elsewhere",
+        (readiness.may_join, "$compiled and $ready and $fits and $come", "$compiled and $ready and $fits"),
+    ),
+    bug("SCH-17", "outputs-elsewhere-and-room", (remote.awaits_output, "$phase == EXPECTED", "$phase > EXPECTED")),
+    bug("SCH-17/loaded", "outputs-elsewhere", (items.with_room, "is_stored($remote, $item)", "False")),
+    bug("SCH-17/loaded", "outputs-elsewhere", (remote.is_stored, "$phase == STORED", "$phase == EXPECTED")),
+    bug("SCH-17/loaded", "outputs-elsewhere", (remote.ascending, "$other == $content", "$other > $content")),
+    bug("ENC-8", "outputs-elsewhere", (remote.ascending, "$other == $content", "False")),
+    bug("ENC-8", "outputs-elsewhere", (rounds.scheduled, "with_contents($config, $brought, $request, $bring)", "()")),
+    bug("X-1/agreement", "outputs-elsewhere", (remote.ascending, "$other == $content", "False")),
+    bug(
+        "SCH-17/room",
+        "outputs-elsewhere-ahead",
+        (
+            items.loaded,
+            "ask_for_room($rules, $config, $encoder, $request, $index, $length, $granted)",
+            "ask_for_room($rules, $config, $encoder, $request, $index, fit.embeds, $granted)",
+        ),
+    ),
+    bug("SCH-17/arrived", "outputs-elsewhere", (remote.bring, "$state.remote.get($content, 0) == STORED", "False")),
+    bug("SCH-17/arrived", "outputs-elsewhere", (remote.lose, "$state.remote.remove($content)", "$state.remote")),
+    bug("SCH-8", "outputs-elsewhere", (remote.bring, "$state.remote.set($content, STORED)", "$state.remote")),
 ]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.planting import planted
-from tests.spec.scheduler_bugs import ENCODER_DECODER, SESSIONS, TRANSFERS, TWO_INPUTS, WAITING, Planted, bug
+from tests.spec.scheduler_bugs import ELSEWHERE, ENCODER_DECODER, SESSIONS, TRANSFERS, TWO_INPUTS, WAITING, Planted, bug
 
 from cacheproof.model.plan import Plan
 from cacheproof.model.scope import scope_named
@@ -339,8 +339,8 @@ PLANTED = [
         "three-requests",
         (
             rounds.planned,
-            "Plan($parts, $dropped, $finished, $preempted)",
-            "Plan($parts, (), $finished, $preempted)",
+            "Plan($parts, $dropped, $finished, $preempted, $brought)",
+            "Plan($parts, (), $finished, $preempted, $brought)",
         ),
     ),
     bug(
@@ -348,8 +348,8 @@ PLANTED = [
         "three-requests",
         (
             rounds.planned,
-            "Plan($parts, $dropped, $finished, $preempted)",
-            "Plan($parts, $dropped + $dropped, $finished, $preempted)",
+            "Plan($parts, $dropped, $finished, $preempted, $brought)",
+            "Plan($parts, $dropped + $dropped, $finished, $preempted, $brought)",
         ),
     ),
     bug(
@@ -380,6 +380,7 @@ PLANTED = [
     *TRANSFERS,
     *SESSIONS,
     *ENCODER_DECODER,
+    *ELSEWHERE,
 ]
 
 

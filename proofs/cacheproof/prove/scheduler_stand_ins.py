@@ -39,10 +39,8 @@ class Held(NamedTuple):
 def any_state(name: str) -> State:
     """A state with arbitrary queues, counts and encoder cache; a step does not read the rest."""
     hints = hints_of(State)
-    fields: dict[str, Any] = {
-        part: states.fresh(hints[part], f"{name}.{part}")
-        for part in ("computed", "produced", "proposed", "compiling", "queued", "gone", "leaving", "transfers")
-    }
+    read = ("computed", "produced", "proposed", "compiling", "queued", "gone", "leaving", "transfers", "remote")
+    fields: dict[str, Any] = {part: states.fresh(hints[part], f"{name}.{part}") for part in read}
     return State(
         kv=opaque(),
         encoder=any_cache(),
@@ -67,6 +65,11 @@ def any_line(*_: object) -> Any:
 def any_cache(*_: object) -> Any:
     """Any encoder cache; a step reads its resident items only."""
     return Held(states.fresh(hints_of(Cache)["held"], "held"))
+
+
+def any_remote() -> Any:
+    """Any contents that the encoder connector has or expects."""
+    return states.fresh(hints_of(State)["remote"], "remote")
 
 
 def any_answer() -> Any:

@@ -70,10 +70,11 @@ def transfers(config: Config, state: State) -> Iterable[Operation]:
 
 def outputs(config: Config, state: State) -> Iterable[Operation]:
     """Encoder outputs that are on their way to the connector arrive there, also twice; each may be lost."""
-    for content, _ in state.remote.items():
-        if connected(config, content) == EXPECTED:
+    for content in range(len(config.encoder_connector)):
+        if state.remote.has(content) and connected(config, content) == EXPECTED:
             yield BringOutput(content)
-        yield LoseOutput(content)
+        if state.remote.has(content):
+            yield LoseOutput(content)
 
 
 def hit_blocks(config: Config, state: State, request: int) -> int:

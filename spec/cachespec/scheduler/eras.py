@@ -154,6 +154,7 @@ NO_RESET: Mapping[type[Operation], str] = {
 NO_GRAMMAR: Mapping[type[Operation], str] = {**NO_RESET, Compile: "not there yet"}
 OF_ENTRIES = {rule: PER_REQUEST.exempt[rule] for rule in ("ENC-2/freeable", "ENC-3", "ENC-4", "ENC-5")}
 EARLY_DRAFTS = {"SCH-2/once": "placeholders for drafts are proposed with the step that samples before them"}
+NOT_AWAITED = {"SCH-17": "the encoder connector is asked what it has, and not what is on its way"}
 RELEASED_LATE = {"ENC-6/released": "the count by which items are released omits tokens sampled in flight"}
 
 QUEUED = "C-ENC-11, C-SCH-5: queues every request whose prompt is shorter than the model's length"
@@ -164,6 +165,7 @@ WHOLE_SEQUENCE = "a request is admitted only if blocks suffice for all its token
 PLACEHOLDERS = "C-SCH-30: steps ahead of their output are planned with placeholders for drafts"
 LATE_DRAFTS = "C-SCH-34: a preempted request takes the drafts behind late output"
 KEPT_BEHIND = "C-SCH-40: where KV comes from outside, blocks are freed behind the steps in flight"
+FOR_COMPUTE = "C-ENC-29: an encoder output that the connector has waits for compute budget"
 OWN_BLOCKS = "C-SCH-35: a failed load that begins again leaves its own blocks free, too"
 
 RELEASED_RULES = RULES._replace(
@@ -293,13 +295,13 @@ S2B = scheduler(
         Add: QUEUED + "; C-SCH-19: a request whose grammar is not compiled is queued before those that have none",
         Schedule: f"{SPLIT_ITEM}; {WHOLE_SEQUENCE}; {FEW_ADAPTERS}; "
         "C-SCH-19: requests that were passed over are served before preempted ones; "
-        f"preempting an unscheduled request skips the next one; {PLACEHOLDERS}; " + REGISTERED_EARLY,
+        f"preempting an unscheduled request skips the next one; {PLACEHOLDERS}; {FOR_COMPUTE}; " + REGISTERED_EARLY,
         Update: "C-ENC-25: items are released by a count that includes steps in flight; "
         f"C-SCH-32: rejected drafts of an earlier run count for the next; {LATE_DRAFTS}; "
         "C-SCH-20: a request that reaches the model's length before `min_tokens` is never finished",
         **LOADS,
     },
-    EARLY_DRAFTS,
+    EARLY_DRAFTS | NOT_AWAITED,
     wrapped=lambda transitions: era_placeholders.ended_by_assertion(
         era_readiness.with_skipped_first(
             era_unanswered.while_kept(era_unanswered.is_not_gone, era_arrivals.with_arrivals(transitions))
@@ -346,7 +348,7 @@ S3 = scheduler(
         f"{WHOLE_SEQUENCE}; C-ENC-16: the threshold for long prompts may be shorter than an item; "
         "C-SCH-31: a request with one token left is padded with drafts; "
         f"C-SCH-33: a request whose output is in flight is passed over; {OWN_BLOCKS}; {PLACEHOLDERS}; "
-        f"{KEPT_BEHIND}, and a request in such a step is not preempted; " + REGISTERED_EARLY,
+        f"{KEPT_BEHIND}, and a request in such a step is not preempted; {FOR_COMPUTE}; " + REGISTERED_EARLY,
         Update: f"C-ENC-9: items are released by a count that includes steps in flight; {LATE_DRAFTS}; {KEPT_BEHIND}",
         Abort: KEPT_BEHIND,
         **LOADS,

@@ -10,7 +10,7 @@ abort leaves nothing behind. If the connector loses an output, requests encode i
 from __future__ import annotations
 
 from cachespec.kernel import ABSENT, DONE, PRESENT, Map, Outcome
-from cachespec.scheduler.configuration import CONTENT, EXPECTED, STORED, Config, Item, Request, items_of
+from cachespec.scheduler.configuration import CONTENT, EXPECTED, STORED, Config, Item, ItemIndex, Request, items_of
 from cachespec.scheduler.state import State
 
 Result = tuple[State, Outcome]
@@ -42,7 +42,9 @@ def lose(config: Config, state: State, content: int) -> Result:
     return state._replace(remote=state.remote.remove(content)), DONE
 
 
-def with_contents(config: Config, brought: tuple[int, ...], request: Request, bring: tuple[int, ...]) -> tuple[int, ...]:
+def with_contents(
+    config: Config, brought: tuple[int, ...], request: Request, bring: tuple[ItemIndex, ...]
+) -> tuple[int, ...]:
     """The contents that a step loads, with those of these items of the request."""
     for index in bring:
         brought = (*brought, items_of(config, request)[index][CONTENT])

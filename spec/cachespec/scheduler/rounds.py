@@ -58,9 +58,7 @@ def serve(rules: Table, config: Config, current: Round, request: Request) -> Rou
 
 def look_at_items(rules: Table, config: Config, current: Round, request: Request, start: int, offer: int) -> Fit:
     """The encoder pass of one request."""
-    before = Fit(
-        current.state.encoder, current.state.remote, offer, current.embeds, 0, (), (), (), current.closed, 0
-    )
+    before = Fit(current.state.encoder, current.state.remote, offer, current.embeds, 0, (), (), (), current.closed, 0)
     fit = fitted(rules, config, before, request, start)
     return fit._replace(tokens=rules.trimmed(config, current.state, request, start, fit.tokens))
 

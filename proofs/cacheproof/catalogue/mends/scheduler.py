@@ -18,6 +18,7 @@ from cachespec.kernel import Code, Outcome
 from cachespec.kv_blocks.transitions import forget
 from cachespec.scheduler import era_admission, era_rounds, era_rules, readiness, requests
 from cachespec.scheduler.configuration import (
+    LENGTH,
     START,
     Config,
     ItemIndex,
@@ -37,6 +38,7 @@ from cachespec.scheduler.loading import lacks_reserve
 from cachespec.scheduler.normative import RULES
 from cachespec.scheduler.operations import FailStep
 from cachespec.scheduler.parts import give_up
+from cachespec.scheduler.remote import is_stored
 from cachespec.scheduler.round_state import Fit, Prefix, Round
 from cachespec.scheduler.rounds import admit_waiting, denied, lose_everything, nothing_more, serve_running, voided
 from cachespec.scheduler.rules import Table
@@ -206,6 +208,19 @@ def whole_at_the_start(era: Table) -> Table:
         if looks and config.whole_items and cuts(item, start, fit.tokens):
             return era_rules.stopped(fit, item[START] - start)
         return era.fit_item(rules, config, fit, request, index, start)
+
+    return era._replace(fit_item=fit_item)
+
+
+def loads_without_compute(era: Table) -> Table:
+    """C-ENC-29: an output that the encoder connector has needs no compute budget."""
+
+    def fit_item(rules: Table, config: Config, fit: Fit, request: Request, index: ItemIndex, start: int) -> Fit:
+        item = items_of(config, request)[index]
+        if not is_stored(fit.remote, item):
+            return era.fit_item(rules, config, fit, request, index, start)
+        enough = fit._replace(embeds=max(fit.embeds, item[LENGTH]))
+        return era.fit_item(rules, config, enough, request, index, start)._replace(embeds=fit.embeds)
 
     return era._replace(fit_item=fit_item)
 
@@ -452,6 +467,7 @@ MENDS = (
     Mend("C-ENC-25", ("S2b", "S3"), by_rules(released_by_output)),
     Mend("C-ENC-26", ("S2b", "S3"), by_rules(freed_with_its_plan)),
     Mend("C-ENC-27", ("S2b", "S3"), by_rules(each_dropped_once)),
+    Mend("C-ENC-29", CONNECTED, by_rules(loads_without_compute)),
     Mend("C-SCH-1", ("S0",), by_rules(blocked_at_none)),
     Mend("C-SCH-5", QUEUEING, if_also(fits_blocks)),
     Mend("C-SCH-9", QUEUEING, if_also(prompt_fits_one_step)),

@@ -14,12 +14,16 @@ from typing import Any
 from cachespec.scheduler.configuration import (
     BY_PRIORITY,
     CONTENT,
+    EXPECTED,
     LENGTH,
+    NOT_WITH_ENCODER_CONNECTOR,
     NOT_WITH_ENCODER_DECODER,
     NOT_WITH_TURNS,
     START,
+    STORED,
     Config,
     Item,
+    encoder_config,
     final_length,
     invalid,
     items_of,
@@ -63,6 +67,8 @@ GOES_ON = 0.6
 """The chance that a request of those is the next turn of the request before it."""
 NOT_ON_THEIR_OWN = ("loads_later", "load_failures", "failed_loads_end")
 """Settings that need `external`, which is refused together with turns and for an encoder-decoder model."""
+OUTPUTS_ELSEWHERE = 0.25
+"""The share of those with an encoder connector, of the configurations that have items and may have one."""
 ENCODER_DECODERS = 0.15
 """The share of the configurations with an encoder-decoder model."""
 LONGEST_PROMPT = 10
@@ -76,7 +82,7 @@ def draw(source: random.Random) -> Config:
     while True:
         config = attempt(source)
         if invalid(config) is None and (not served or all_can_be_served(config)):
-            return config
+            return outputs_elsewhere(source, config)
 
 
 def all_can_be_served(config: Config) -> bool:
@@ -182,6 +188,17 @@ def encoder_decoder(source: random.Random, config: Config) -> Config:
         encoder_capacity=max(1, embeds) + source.choice((0, 0, 1, 3)),
         encoder_decoder=1,
     )
+
+
+def outputs_elsewhere(source: random.Random, config: Config) -> Config:
+    """Some encoder outputs come from a connector. It is drawn last of all, so every engine stays as it is without."""
+    given = [getattr(config, name) for name in NOT_WITH_ENCODER_CONNECTOR]
+    taken = any(any(values) if isinstance(values, tuple) else values for values in given)
+    if taken or not config.items or source.random() >= OUTPUTS_ELSEWHERE:
+        return config
+    contents = range(len(encoder_config(config).sizes))
+    phases = tuple(source.choice((0, STORED, STORED, EXPECTED, EXPECTED)) for _ in contents)
+    return config._replace(encoder_connector=phases if any(phases) else ())
 
 
 def _as_turn(source: random.Random, config: Config, turn: int, *, alike: bool) -> Config:

@@ -25,6 +25,7 @@ from cacheproof.prove.scheduler_stand_ins import (
     any_count,
     any_fit,
     any_line,
+    any_remote,
     any_state,
     asked,
     greatest,
@@ -96,7 +97,7 @@ def count_only(rules: Any, config: Any, state: State) -> tuple[State, Outcome]:
 def pass_only(rules: Any, config: Any, state: State) -> tuple[State, Outcome]:
     """Stands for a step: one encoder pass, for any request and start."""
     closed: Any = integer("closed")
-    begun = Fit(any_cache(), any_count(), any_count(), 0, (), (), closed, 0)
+    begun = Fit(any_cache(), any_remote(), any_count(), any_count(), 0, (), (), (), closed, 0)
     demand("SCH-1/items", is_fit(begun, items.fitted(rules, config, begun, any_request(config), any_count())))
     return state, DONE
 
@@ -270,6 +271,7 @@ STEP = Proof(
         (rounds, "loaded_first", lambda state: any_line()),
         (rounds, "begun_in_step", lambda config, state, request, prefix: state.transfers.remove(request)),
         (rounds, "blocks_of", any_line),
+        (rounds, "with_contents", lambda config, brought, request, bring: brought),
         (rounds, "left_out", left_out),
         (rounds, "known_length", any_count),
         (rounds, "drafts_from", any_count),
