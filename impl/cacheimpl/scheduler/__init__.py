@@ -6,6 +6,7 @@ and `reset_encoder_cache` come between rounds. `shown` and `finished` list a pla
 `engine.Scheduler` calls all of them for an engine.
 """
 
+from cacheimpl.scheduler.connector import bring_output, lose_output
 from cacheimpl.scheduler.plans import shown
 from cacheimpl.scheduler.requests import (
     abort,
@@ -31,6 +32,7 @@ __all__ = [
     "abort",
     "add",
     "blank_plans",
+    "bring_output",
     "compiled",
     "empty",
     "fail_load",
@@ -38,6 +40,7 @@ __all__ = [
     "finish_load",
     "finish_send",
     "finished",
+    "lose_output",
     "proceed",
     "release",
     "remaining",

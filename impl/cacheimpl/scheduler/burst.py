@@ -89,6 +89,7 @@ def serve_first(
         tokens=mine,
         encode=None if reservation is None else by_request(line, reservation.encode),
         relies=None if reservation is None else by_request(line, reservation.reads),
+        fetch=None if reservation is None or reservation.fetch is None else by_request(line, reservation.fetch),
     )
     return with_parts(config, with_items(config, state, parts), parts, sight)._replace(
         kv=kv, served=state.served + stop
@@ -105,8 +106,9 @@ def with_items(config: Config, state: State, parts: Parts) -> State:
     if parts.encode is None or parts.relies is None:
         return state
     encode, relies = parts.encode & parts.chosen[:, None], parts.relies & parts.chosen[:, None]
+    new = encode if parts.fetch is None else encode | (parts.fetch & parts.chosen[:, None])
     return state._replace(
-        encoder=held_from_now_on(config, state.encoder, relies, encode),
+        encoder=held_from_now_on(config, state.encoder, relies, new),
         embeds_left=state.embeds_left - torch.where(encode, config.encoder.claims, 0).sum(),
     )
 
@@ -192,6 +194,7 @@ def admit_first(config: Config, state: State, *, turns: int, items: bool, write:
         tokens=torch.where(chosen, by_request(line, tokens), 0),
         encode=None if reservation is None else by_request(line, reservation.encode),
         relies=None if reservation is None else by_request(line, reservation.reads),
+        fetch=None if reservation is None or reservation.fetch is None else by_request(line, reservation.fetch),
     )
     after = with_parts(config, with_items(config, state, parts), parts, length_in_sight(config, state))
     if config.fails:

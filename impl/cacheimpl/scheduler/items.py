@@ -12,6 +12,7 @@ from cacheimpl.answer import Code
 from cacheimpl.encoder_cache import Cache
 from cacheimpl.encoder_cache.state import inputs_per_content
 from cacheimpl.recency import OUTSIDE, queued, with_newest_in_turn
+from cacheimpl.scheduler.connector import STORED, of_items
 from cacheimpl.scheduler.state import Config, State
 from cacheimpl.table import choose, row
 
@@ -102,6 +103,8 @@ class Alone(NamedTuple):
     cache: Cache
     starts: Tensor
     """[items] int64"""
+    stored: Tensor
+    """[items] bool: the encoder connector has the output"""
 
 
 class Fit(NamedTuple):
@@ -117,21 +120,28 @@ class Fit(NamedTuple):
     """[items] bool"""
     relies: Tensor
     """[items] bool"""
+    fetch: Tensor
+    """[items] bool: the output is loaded from the encoder connector"""
     refused: Tensor
     """[] bool: an item was not there and cannot be encoded now"""
 
 
-def alone(config: Config, cache: Cache, request: Tensor) -> Alone:
-    """The view of the request of this row ([] int64). Nothing is granted or attempted yet."""
+def alone(config: Config, cache: Cache, request: Tensor, remote: Tensor | None = None) -> Alone:
+    """The view of the request of this row ([] int64). Nothing is granted or attempted yet.
+
+    `remote` ([contents] int64): what the encoder connector has or expects, if there is one.
+    """
     nothing = torch.full_like(cache.promised[:1], OUTSIDE)
+    contents = row(config.encoder.contents, request)
     return Alone(
         config.encoder._replace(
-            contents=row(config.encoder.contents, request)[None],
+            contents=contents[None],
             claims=row(config.encoder.claims, request)[None],
             abandonable=torch.ones_like(config.encoder.abandonable),
         ),
         cache._replace(held=row(cache.held, request)[None], promised=nothing, attempted=nothing),
         row(config.item_starts, request),
+        torch.zeros_like(contents, dtype=torch.bool) if remote is None else of_items(contents, remote, STORED),
     )
 
 
@@ -152,7 +162,7 @@ def fitted(config: Config, view: Alone, start: Tensor, offer: Tensor, embeds: Te
     """
     items = view.starts.shape[0]
     nothing = torch.zeros(items, dtype=torch.bool, device=start.device)
-    fit = Fit(view.cache, offer, embeds, nothing, nothing, torch.zeros_like(closed))
+    fit = Fit(view.cache, offer, embeds, nothing, nothing, nothing, torch.zeros_like(closed))
     granted = torch.zeros_like(embeds)
     for item in range(items):
         fit, granted = _with_item(config, view, fit, granted, item, start, closed)
@@ -178,9 +188,11 @@ def _with_item(
     if not config.encoder_decoder:  # whose items are encoded together, without a look-up
         held, answer = encoder_cache.check_and_update(view.config, fit.cache, request, position)
         there = answer.code == int(Code.HIT)
-        shown_already = there | (fit.encode & (contents == content)).any()
+        shown_already = there | ((fit.encode | fit.fetch) & (contents == content)).any()
         cache = choose(asks, held, fit.cache)
-    made, answer = encoder_cache.can_allocate(view.config, cache, request, position, fit.embeds, granted)
+    stored = view.stored[item]
+    budget, cost = torch.where(stored, length, fit.embeds), torch.where(stored, 0, length)
+    made, answer = encoder_cache.can_allocate(view.config, cache, request, position, budget, granted)
     room = asks & ~shown_already & (answer.code == int(Code.DONE))
     reads = asks & (shown_already | room)
     refused = looked_at & ~reads
@@ -188,9 +200,10 @@ def _with_item(
     after = Fit(
         cache=choose(room, made, cache),
         tokens=torch.where(refused, before_item, fit.tokens),
-        embeds=fit.embeds - torch.where(room, length, 0),
-        encode=fit.encode | (is_item & room),
+        embeds=fit.embeds - torch.where(room, cost, 0),
+        encode=fit.encode | (is_item & room & ~stored),
         relies=fit.relies | (is_item & reads),
+        fetch=fit.fetch | (is_item & room & stored),
         refused=fit.refused | refused,
     )
     return after, granted + torch.where(room, length, 0)
@@ -199,10 +212,11 @@ def _with_item(
 def taken(view: Alone, cache: Cache, fit: Fit) -> Cache:
     """What was granted is allocated in this view, and items that show the same as one of those are held as well."""
     request = torch.zeros_like(fit.tokens)
+    new = fit.encode | fit.fetch
     for item in range(fit.encode.shape[0]):
         position = torch.full_like(fit.tokens, item)
         placed, _ = encoder_cache.allocate(view.config, cache, request, position)
-        cache = choose(fit.encode[item], placed, cache)
+        cache = choose(new[item], placed, cache)
     for item in range(fit.encode.shape[0]):
         position = torch.full_like(fit.tokens, item)
         held, _ = encoder_cache.check_and_update(view.config, cache, request, position)

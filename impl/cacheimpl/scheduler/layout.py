@@ -10,6 +10,7 @@ import torch
 from cacheimpl import encoder_cache, kv_blocks
 from cacheimpl.layout import Field, Layout
 from cacheimpl.recency import OUTSIDE
+from cacheimpl.scheduler.connector import EXPECTED
 from cacheimpl.scheduler.state import Config, State
 from cacheimpl.scheduler.transferring import PHASES
 
@@ -79,6 +80,7 @@ def layout(config: Config, blocks: int, contents: int, plans: int) -> Layout[Any
         Field("queued", (requests,), torch.bool, 0, int(config.sessions), axes=("request",)),
         Field("transfer", (requests,), torch.int64, 0, PHASES, axes=("request",)),
         column("brought", longest if config.loads or config.fails else 0),
+        Field("remote", (contents,), torch.int64, 0, EXPECTED if config.connected else 0),
         Field("plans", (), torch.int64, 0, plans),
         of_plan("turns", requests, dtype=torch.int64, low=OUTSIDE, high=requests - 1),
         of_plan("starts", requests, dtype=torch.int64, high=longest),
@@ -91,6 +93,7 @@ def layout(config: Config, blocks: int, contents: int, plans: int) -> Layout[Any
         of_plan("dropped", contents, dtype=torch.int32, low=OUTSIDE, high=contents - 1),
         of_plan("finished", requests),
         of_plan("preempted", requests, dtype=torch.int64, low=OUTSIDE, high=requests - 1),
+        of_plan("fetched", contents, high=int(config.connected)),
         fixed("open", torch.bool),
         fixed("parts"),
         fixed("served"),

@@ -27,6 +27,8 @@ class Parts(NamedTuple):
     """[requests, items] bool; None where none is encoded"""
     relies: Tensor | None
     """[requests, items] bool; None where none is read"""
+    fetch: Tensor | None
+    """[requests, items] bool: outputs that the encoder connector has are loaded; None where none is"""
 
 
 def with_parts(config: Config, state: State, parts: Parts, sight: Tensor) -> State:
@@ -55,7 +57,17 @@ def with_parts(config: Config, state: State, parts: Parts, sight: Tensor) -> Sta
         after = after._replace(encode=torch.where(here[:, :, None], parts.encode, state.encode))
     if parts.relies is not None:
         after = after._replace(relies=torch.where(here[:, :, None], parts.relies, state.relies))
+    if parts.fetch is not None:
+        after = after._replace(fetched=state.fetched | (newest(state)[:, None] & shown_by(config, parts)))
     return after
+
+
+def shown_by(config: Config, parts: Parts) -> Tensor:
+    """[contents] bool: the contents of the items whose outputs are loaded for these parts."""
+    contents, count = config.encoder.contents, config.blank.dropped.shape[1]
+    loaded = contents if parts.fetch is None else torch.where(parts.fetch & parts.chosen[:, None], contents, count)
+    nothing = torch.zeros(count + 1, dtype=torch.bool, device=contents.device)
+    return nothing.scatter(0, loaded.flatten(), True)[:count]
 
 
 def newest(state: State) -> Tensor:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from cacheimpl.recency import OUTSIDE, length, queued
+from cacheimpl.scheduler.connector import awaits_output
 from cacheimpl.scheduler.lines import closed_up
 from cacheimpl.scheduler.state import Config, State
 from cacheimpl.scheduler.transferring import LOADED, LOADING
@@ -19,9 +20,11 @@ def candidates(config: Config, state: State) -> Tensor:
 
     Those whose KV is loaded come first, because they hold blocks.
     """
-    if not (config.compiles or config.most_adapters > 0 or config.loads):
+    if not (config.compiles or config.most_adapters > 0 or config.loads or config.connected):
         return state.waiting
     out = state.passed | state.compiling
+    if config.connected:
+        out = out | awaits_output(config, state)
     if not config.loads:
         return closed_up(state.waiting.masked_fill(out, OUTSIDE))
     loaded = state.transfer == LOADED

@@ -15,6 +15,7 @@ from torch import Tensor
 from cacheimpl.encoder_cache import Cache
 from cacheimpl.encoder_cache.state import inputs_per_content
 from cacheimpl.recency import oldest_until, queued, total_of_older, with_newest_in_turn, without
+from cacheimpl.scheduler.connector import STORED, of_items
 from cacheimpl.scheduler.items import Items, cut_short, touched
 from cacheimpl.scheduler.state import NO_LIMIT, Config, State
 
@@ -26,6 +27,8 @@ class Reservation(NamedTuple):
     """[turns, items] bool"""
     encode: Tensor
     """[turns, items] bool"""
+    fetch: Tensor | None
+    """[turns, items] bool: outputs that the encoder connector has are loaded; None if there is no connector"""
     settled: Tensor
     """[turns] bool: all items of the request are there or encoded, if that is so of all before it"""
 
@@ -51,7 +54,7 @@ def reserved(config: Config, state: State, row: Tensor, items: Items, start: Ten
     - the request holds it; or there is an entry, which has not been evicted before, for this item or one before it
       pins it: then it has the length that the item claims;
     - or it is the first that shows this, nobody waits for room, the compute budget is enough for all that are encoded
-      up to it, and so is the room: idle entries that no item of these turns finds are evicted for it, and each that an
+      up to it, and so is the room for these and for what a connector brings: idle entries that no item of these turns finds are evicted for it, and each that an
       item behind it finds is younger than those.
 
     Where an item must not be cut, one that is has to be looked at alone; and so the items of an encoder-decoder model.
@@ -60,14 +63,20 @@ def reserved(config: Config, state: State, row: Tensor, items: Items, start: Ten
     asks = reads & ~state.encoder.held.index_select(0, row)
     first, lengths = first_of(state.encoder, items, asks), items.lengths.flatten()
     upto = torch.where(first.absent, lengths, 0).cumsum(0)
+    encoded, computed, fetch = first.absent, upto, None
+    if config.connected:
+        stored = of_items(items.contents, state.remote, STORED)
+        fetch = first.absent.reshape(asks.shape) & stored
+        encoded = first.absent & ~stored.flatten()
+        computed = torch.where(encoded, lengths, 0).cumsum(0)
     room = room_for(state.encoder, first)
-    possible = ~first.absent | ((upto <= state.embeds_left) & (upto - state.encoder.free <= room))
+    possible = ~first.absent | ((computed <= state.embeds_left) & (upto - state.encoder.free <= room))
     refused = asks & ~(first.agreed & possible & ~state.closed).reshape(asks.shape)
     if config.whole_items:
         refused = refused | (reads & cut_short(items, start, tokens))
     if config.encoder_decoder:
         refused = refused | reads
-    return Reservation(reads, first.absent.reshape(asks.shape), ~refused.any(1))
+    return Reservation(reads, encoded.reshape(asks.shape), fetch, ~refused.any(1))
 
 
 def first_of(cache: Cache, items: Items, asks: Tensor) -> First:

@@ -96,7 +96,7 @@ def one(config: Config, state: State, *, write: Writing) -> State:
         turn = loading_first(config, state, turn, start, cached)
         cached = torch.where(turn.admits & loaded, start, cached)
     is_turn = (config.rows == turn.request) & (turn.serves | turn.admits)
-    view = alone(config, state.encoder, turn.request)
+    view = alone(config, state.encoder, turn.request, state.remote if config.connected else None)
     fit = fitted(config, view, start, offered(config, state, turn, known, start), state.embeds_left, state.closed)
     some = fit.tokens > 0
     state = state._replace(encoder=returned(state.encoder, fit.cache, is_turn))
@@ -115,6 +115,7 @@ def one(config: Config, state: State, *, write: Writing) -> State:
         tokens=fit.tokens * (is_turn & got),
         encode=fit.encode.expand_as(state.encode[0]),
         relies=fit.relies.expand_as(state.relies[0]),
+        fetch=fit.fetch.expand_as(state.relies[0]) if config.connected else None,
     )
     after = with_parts(config, state, parts, length_in_sight(config, state))
     if config.loads or config.fails:

@@ -40,6 +40,8 @@ class Plan(NamedTuple):
     """[plans, requests] bool: of which the plan says that they are finished or aborted"""
     preempted: Tensor
     """[plans, requests] int64, ranks: requests preempted in the round of the plan"""
+    fetched: Tensor
+    """[plans, contents] bool: encoder outputs that the step loads from the encoder connector"""
 
 
 class Config(NamedTuple):
@@ -121,6 +123,8 @@ class Config(NamedTuple):
     """A load may fail"""
     failed_ends: bool = False
     """A failed load ends its request"""
+    connected: bool = False
+    """An encoder connector may bring encoder outputs"""
 
 
 class State(NamedTuple):
@@ -153,6 +157,8 @@ class State(NamedTuple):
     """[requests] int64: the phase of the request's transfer of KV, see `transfers`; 0 if it has none"""
     brought: Tensor
     """[requests] int64: tokens that have their KV when the load is done; 0 if there is none"""
+    remote: Tensor
+    """[contents] int64: what the encoder connector has or expects, see `connector`"""
     plans: Tensor
     """[] int64: how many are in flight"""
     turns: Tensor
@@ -178,6 +184,8 @@ class State(NamedTuple):
     """[plans, requests] bool: of which the plan says that they are finished or aborted"""
     preempted: Tensor
     """[plans, requests] int64, ranks: requests preempted in the round of the plan"""
+    fetched: Tensor
+    """[plans, contents] bool: encoder outputs that the step loads from the encoder connector"""
     open: Tensor
     """[] bool: a round is in progress. Where none is, the fields below mean nothing"""
     parts: Tensor
@@ -221,11 +229,15 @@ def blank_plans(plans: int, requests: int, items: int, contents: int, device: to
         dropped=nobody(contents, dtype=torch.int32),
         finished=zeros(requests, dtype=torch.bool),
         preempted=nobody(requests),
+        fetched=zeros(contents, dtype=torch.bool),
     )
 
 
-def empty(config: Config, kv: kv_blocks.Pool, plans: int) -> State:
-    """No request has arrived; so many plans may be in flight."""
+def empty(config: Config, kv: kv_blocks.Pool, plans: int, remote: Tensor | None = None) -> State:
+    """No request has arrived; so many plans may be in flight.
+
+    `remote` ([contents] int64): what an encoder connector has or expects, if there is one.
+    """
     requests, items = config.item_starts.shape
     device, contents = config.prompts.device, config.blank.dropped.shape[1]
     nobody = torch.full((requests,), OUTSIDE, dtype=torch.int64, device=device)
@@ -245,6 +257,7 @@ def empty(config: Config, kv: kv_blocks.Pool, plans: int) -> State:
         queued=nothing.bool(),
         transfer=nothing,
         brought=nothing,
+        remote=torch.zeros((contents,), dtype=torch.int64, device=device) if remote is None else remote,
         plans=zero,
         **blank_plans(plans, requests, items, contents, device)._asdict(),
         open=zero.bool(),

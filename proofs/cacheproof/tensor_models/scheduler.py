@@ -92,7 +92,14 @@ def tables_of(config: Config, device: str) -> tensors.Config:
         sessions=any(config.turns),
         fails=config.load_failures == 1,
         failed_ends=config.failed_loads_end == 1,
+        connected=any(config.encoder_connector),
     )
+
+
+def remote_of(config: Config, device: str) -> Tensor:
+    """[contents] int64: what the encoder connector has or expects at first."""
+    contents = range(len(configuration.encoder_config(config).sizes))
+    return torch.tensor([configuration.connected(config, content) for content in contents], device=device)
 
 
 # State --------------------------------------------------------------------------------------------------------------
@@ -123,6 +130,7 @@ def decode(config: Config, row: Row) -> State:
             for request, phase in enumerate(row["transfer"])
             if phase
         ),
+        remote=present(row["remote"]),
         plans=tuple(plan_of(row, place) for place in range(row["plans"])),
         worker=accounted_worker(config, pool, cache, there)._replace(crossed=crossed(config, computed)),
     )
@@ -183,6 +191,7 @@ def plan_of(row: Row, place: int) -> Plan:
         dropped=line(row["dropped"][place]),
         finished=tuple(spots(row["finished"][place])),
         preempted=line(row["preempted"][place]),
+        brought=tuple(spots(row["fetched"][place])),
     )
 
 
@@ -292,6 +301,11 @@ def sending(tables: tensors.Config, values: Any, request: Tensor) -> Tensor:
     return nested(values).transfer.index_select(0, request[None])[0] == SENDING
 
 
+def may_arrive_remotely(tables: tensors.Config, values: Any, content: Tensor) -> Tensor:
+    """The connector expects the output, or has it."""
+    return nested(values).remote.index_select(0, content[None])[0] > 0
+
+
 def may_fail(tables: tensors.Config, values: Any, request: Tensor, blocks: Tensor) -> Tensor:
     """So many of its blocks may be whole: no fewer than were found, and fewer than are loaded."""
     state = nested(values)
@@ -343,6 +357,11 @@ def every_call(config: Config) -> Iterator[Operation]:
     yield from (calls.Compile(request) for request in requests if configuration.has_grammar(config, request))
     yield from (calls.FinishLoad(request) for request in requests if configuration.loads_later(config, request))
     yield from (calls.FinishSend(request) for request in requests if configuration.is_sent(config, request))
+    for content, phase in enumerate(config.encoder_connector):
+        if phase == configuration.EXPECTED:
+            yield calls.BringOutput(content)
+        if phase:
+            yield calls.LoseOutput(content)
     for request in requests if config.load_failures else ():
         for blocks in range(-(-config.external[request] // config.block_size)):
             yield calls.FailLoad(request, blocks)
@@ -361,10 +380,14 @@ def model(config: Config, device: str, extent: tensors.Extent | None = None) -> 
     tables, requests = tables_of(config, device), len(config.prompts)
     sizes = extent or extent_of(config)
     contents = len(configuration.encoder_config(config).sizes)
-    start = tensors.empty(tables, kv_tensors.empty(tables.kv, config.kv_blocks), config.ahead)
+    pool = kv_tensors.empty(tables.kv, config.kv_blocks)
+    start = tensors.empty(tables, pool, config.ahead, remote_of(config, device))
 
     def of_request(operation: Any) -> tuple[int, ...]:
         return (named("request", operation.request, requests),)
+
+    def of_content(operation: Any) -> tuple[int, ...]:
+        return (named("content", operation.content, contents),)
 
     def of_update(operation: Any) -> tuple[int, ...]:
         return (operation.accepted,)
@@ -395,6 +418,8 @@ def model(config: Config, device: str, extent: tensors.Extent | None = None) -> 
         TensorOperation(calls.Compile, lifted(tensors.compiled), of_request, compiles),
         TensorOperation(calls.FinishLoad, lifted(tensors.finish_load), of_request, loading),
         TensorOperation(calls.FinishSend, lifted(tensors.finish_send), of_request, sending),
+        TensorOperation(calls.BringOutput, lifted(tensors.bring_output), of_content, may_arrive_remotely),
+        TensorOperation(calls.LoseOutput, lifted(tensors.lose_output), of_content, may_arrive_remotely),
         TensorOperation(calls.FailLoad, lifted(tensors.fail_load), of_failure, may_fail_load),
         TensorOperation(calls.FailStep, lifted(fail_step), of_failure, may_fail_step),
     )

@@ -59,6 +59,7 @@ OPEN: Mapping[str, str] = MappingProxyType({
     "cacheimpl.lru.ghosts": "eras: explored, not proved",
     "cacheimpl.object_store.serde": MEMORY,
     "cacheimpl.scheduler.burst": BURST,
+    "cacheimpl.scheduler.connector": SCHEDULER,
     "cacheimpl.scheduler.counts": SCHEDULER,
     "cacheimpl.scheduler.items": SCHEDULER,
     "cacheimpl.scheduler.lines": SCHEDULER,

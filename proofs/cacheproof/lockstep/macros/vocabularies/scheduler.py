@@ -8,7 +8,7 @@ from typing import ClassVar
 from cacheproof.lockstep.macros.macro import Macro, Play, Side, Vocabulary
 from cacheproof.model.burst import Together
 from cachespec.scheduler import COMPONENT
-from cachespec.scheduler.configuration import Config
+from cachespec.scheduler.configuration import EXPECTED, STORED, Config, encoder_config
 from cachespec.scheduler.operations import Abort as AbortOne
 from cachespec.scheduler.operations import Add, ResetEncoderCache, ResetPrefixCache, ResetRunning, Schedule, Update
 from cachespec.scheduler.operations import Compile as CompileOne
@@ -193,6 +193,13 @@ def elsewhere(config: Config, draw: random.Random) -> Config:
         sends=draw.choice(((), tuple(draw.randint(0, 1) for _ in range(requests)))),
         running_resets=0,
     )
+
+
+def from_a_connector(config: Config, draw: random.Random) -> Config:
+    """The same load with encoder outputs that an encoder connector has or expects."""
+    contents = range(len(encoder_config(config).sizes))
+    connector = tuple(draw.choice((0, STORED, EXPECTED)) for _ in contents)
+    return config._replace(encoder_connector=connector if config.items else (), external=())
 
 
 def conversing(config: Config, draw: random.Random) -> Config:

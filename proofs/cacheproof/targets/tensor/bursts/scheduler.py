@@ -23,7 +23,7 @@ from cacheproof.model.burst import Answered, Together
 from cacheproof.model.registry import component_named
 from cacheproof.model.target import TargetError, once_reset
 from cacheproof.tensor_models.model import named, outcome_of
-from cacheproof.tensor_models.scheduler import decode, tables_of
+from cacheproof.tensor_models.scheduler import decode, remote_of, tables_of
 from cachespec.kernel import DONE, PRESENT, TOO_LARGE, Observation, Operation, Outcome
 from cachespec.scheduler import operations as calls
 from cachespec.scheduler.configuration import Config
@@ -64,7 +64,8 @@ class RoundsTarget:
     def reset(self, config: Config) -> None:
         self._config, self.extent = config, self._extent or extent_of(config)
         self.tables = tables_of(config, self._device)
-        self.state = tensors.empty(self.tables, kv_blocks.empty(self.tables.kv, config.kv_blocks), config.ahead)
+        pool = kv_blocks.empty(self.tables.kv, config.kv_blocks)
+        self.state = tensors.empty(self.tables, pool, config.ahead, remote_of(config, self._device))
 
     def apply(self, operation: Operation) -> Outcome:
         perform = PERFORM.get(type(operation))
@@ -98,6 +99,10 @@ class RoundsTarget:
     def row(self, request: int) -> int:
         """The row of a request."""
         return named("request", request, len(self.config.prompts))
+
+    def content(self, content: int) -> int:
+        """The row of a content."""
+        return named("content", content, self.state.remote.shape[0])
 
     def number(self, value: int) -> Tensor:
         """An operand."""
@@ -166,6 +171,14 @@ class RoundsTarget:
         """A grammar is there."""
         return self.kept(tensors.compiled(self.tables, self.state, self.number(self.row(op.request))))
 
+    def bring_output(self, op: calls.BringOutput) -> Outcome:
+        """An encoder output arrives."""
+        return self.kept(tensors.bring_output(self.tables, self.state, self.number(self.content(op.content))))
+
+    def lose_output(self, op: calls.LoseOutput) -> Outcome:
+        """An encoder output is lost."""
+        return self.kept(tensors.lose_output(self.tables, self.state, self.number(self.content(op.content))))
+
     def reset_encoder_cache(self, _: calls.ResetEncoderCache) -> Outcome:
         """Of encoder outputs."""
         return self.kept(tensors.reset_encoder_cache(self.tables, self.state))
@@ -180,6 +193,8 @@ PERFORM: Mapping[type[Operation], Callable[[RoundsTarget, Any], Outcome]] = {
     calls.ResetEncoderCache: RoundsTarget.reset_encoder_cache,
     calls.ResetRunning: RoundsTarget.reset_running,
     calls.Compile: RoundsTarget.compile,
+    calls.BringOutput: RoundsTarget.bring_output,
+    calls.LoseOutput: RoundsTarget.lose_output,
 }
 
 
