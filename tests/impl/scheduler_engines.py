@@ -13,6 +13,7 @@ from cacheimpl.scheduler.settings import Settings
 from cachespec.kernel import FROZEN, Code, Outcome
 from cachespec.scheduler import NORMATIVE_SCHEDULER, Abort, Add, Config, Schedule, Update
 from cachespec.scheduler.configuration import (
+    STORED,
     adapter_of,
     has_grammar,
     is_sent,
@@ -24,8 +25,8 @@ from cachespec.scheduler.configuration import (
     priority_of,
 )
 from cachespec.scheduler.counts import rejected_drafts
-from cachespec.scheduler.environment import transfers
-from cachespec.scheduler.operations import Compile, FailLoad, FailStep, FinishLoad, ResetRunning
+from cachespec.scheduler.environment import outputs, transfers
+from cachespec.scheduler.operations import BringOutput, Compile, FailLoad, FailStep, FinishLoad, ResetRunning
 from cachespec.scheduler.requests import has_arrived
 
 
@@ -103,6 +104,7 @@ def settings_of(config: Config, rows: int) -> Settings:
         encoder_decoder=config.encoder_decoder == 1,
         load_failures=config.load_failures == 1,
         failed_loads_end=config.failed_loads_end == 1,
+        encoder_connector=any(config.encoder_connector),
     )
 
 
@@ -125,6 +127,8 @@ class Both:
         self.scheduler = Scheduler(settings_of(config, rows))
         self.left_out: set[int] = set()
         self.state: Any = NORMATIVE_SCHEDULER.initial(config, FROZEN)
+        for content, phase in self.state.remote.items():
+            self.scheduler.expect_output(f"item {content}", arrived=phase == STORED)
 
     def spec(self, op: Any) -> Outcome:
         self.state, outcome = NORMATIVE_SCHEDULER.step(self.config, self.state, op)
@@ -178,6 +182,7 @@ class Both:
         assert found.finished_req_ids == {str(one) for one in plan.finished}
         assert found.preempted_req_ids == {str(one) for one in plan.preempted}
         assert found.free_encoder_mm_hashes == [f"item {one}" for one in plan.dropped]
+        assert found.fetched_encoder_mm_hashes == {f"item {one}" for one in plan.brought}
         encoded = {str(one.request): list(one.encode) for one in plan.scheduled if one.encode}
         assert found.scheduled_encoder_inputs == encoded
         assert int(self.scheduler.state.kv.free) == self.state.kv.free.length
@@ -203,6 +208,12 @@ class Both:
         assert wanted.code is Code.DONE
         known = {str(request): tuple(transfer) for request, transfer in self.state.transfers.items()}
         assert scheduler.transfers == known
+
+    def deliver(self, op: Any) -> None:
+        """An encoder output arrives, or is lost."""
+        found = self.spec(op).code is Code.DONE
+        call = self.scheduler.bring_output if isinstance(op, BringOutput) else self.scheduler.lose_output
+        assert call(f"item {op.content}") is found
 
     def compile(self, request: int) -> None:
         """The grammar of its output is there."""
@@ -230,6 +241,8 @@ class Both:
                 self.reset()
             elif possible := [*transfers(self.config, self.state)] if draw.random() < 0.3 else []:
                 self.transfer(draw.choice(possible))
+            elif arriving := [*outputs(self.config, self.state)] if draw.random() < 0.05 else []:
+                self.deliver(draw.choice(arriving))
             elif len(self.state.plans) < self.config.ahead and chance < 0.85:
                 self.schedule()
             elif self.state.plans:

@@ -12,6 +12,7 @@ from cacheproof.lockstep.macros.vocabularies import scheduler as loads
 from cacheproof.targets.tensor.bursts.scheduler import RoundsTarget
 from cachespec.kernel import FROZEN, Operation
 from cachespec.scheduler import NORMATIVE_SCHEDULER, Config
+from cachespec.scheduler.environment import outputs
 from cachespec.scheduler.operations import (
     Abort,
     Add,
@@ -38,7 +39,7 @@ def bounded(config: Config, seed: int) -> Config:
 
 
 def of_sort(sort: str, config: Config, seed: int) -> Config:
-    """A load with KV from `elsewhere`, of sessions (`conversing`), or for an encoder-decoder model (`crossing`)."""
+    """A load with KV from `elsewhere`, of sessions, for an encoder-decoder model, or with an encoder connector."""
     changed: Config = getattr(loads, sort)(config, random.Random(f"{sort} {seed}"))
     return changed
 
@@ -104,6 +105,9 @@ class Lockstep:
         requests, chance = range(len(self.config.prompts)), self.draw.random()
         if any(self.config.grammars) and self.draw.random() < 0.1:
             return Compile(self.draw.choice(requests))
+        arriving = [*outputs(self.config, self.right)]
+        if arriving and self.draw.random() < 0.05:
+            return self.draw.choice(arriving)
         if self.config.running_resets and chance < 0.005:
             return ResetRunning()
         if chance < 0.01:
@@ -154,6 +158,8 @@ class Lockstep:
         )
         encoding = sum(len(one.encode) > 0 for one in plan.scheduled)
         seen["encoded"] += sum(len(one.encode) for one in plan.scheduled)
+        seen["loaded"] += len(plan.brought)
+        seen["loaded one at a time"] += len(plan.brought) > 0 and self.left.calls > 0
         seen["encoding at once"] += encoding > 1 and self.left.calls == 0
         seen["encoding and evicting at once"] += encoding > 1 and len(plan.dropped) > 0 and self.left.calls == 0
         seen["shared items"] += sum(len(one.relies) > len(one.encode) for one in plan.scheduled)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from tests.impl.scheduler_runs import Extent, Lockstep, Tensors, bounded, crowded, pictured
+from tests.impl.scheduler_runs import Extent, Lockstep, Tensors, bounded, crowded, of_sort, pictured
 
 from cacheimpl import scheduler
 from cacheimpl.writing import COPYING, IN_PLACE
@@ -56,6 +56,7 @@ SMALL = (
     "sessions-without-room",
     "sessions-beyond-the-model",
     "encoder-decoder-ahead",
+    "outputs-elsewhere-and-room",
 )
 LARGE = sorted(set(SCOPES) - {*SMALL, "worked-example"})
 
@@ -144,6 +145,17 @@ def played_with_bounds(requests: int, seeds: range, steps: int, every: int) -> d
 def test_random_runs_with_bounds_are_the_specifications() -> None:
     seen = played_with_bounds(6, range(16), 300, 1)
     assert set(seen) >= {"preempted", "hits", "passed over"}
+
+
+def test_random_runs_with_an_encoder_connector_are_the_specifications() -> None:
+    seen: dict[str, int] = {}
+    for seed in range(16):
+        config = of_sort("from_a_connector", (pictured, crowded)[seed % 2](6, seed), seed)
+        run = Lockstep(config, extents(config, seed), seed, (COPYING, IN_PLACE)[seed % 2])
+        run.play(200)
+        for what, count in run.seen.items():
+            seen[what] = seen.get(what, 0) + count
+    assert min(seen[what] for what in ("loaded", "loaded one at a time", "encoded", "preempted")) > 0
 
 
 @pytest.mark.nightly

@@ -12,7 +12,19 @@ from tests.impl.scheduler_runs import bounded, crowded, of_sort
 from tests.planting import Change, planted
 
 from cacheimpl.encoder_cache import growth as encoder_cache_growth
-from cacheimpl.scheduler import burst, counts, items, readiness, requests, single, transferring, transfers
+from cacheimpl.scheduler import (
+    burst,
+    connector,
+    counts,
+    items,
+    plans,
+    readiness,
+    requests,
+    reserving,
+    single,
+    transferring,
+    transfers,
+)
 from cacheimpl.scheduler.arrivals import Arrivals
 from cacheimpl.scheduler.contents import Contents
 from cacheimpl.scheduler.counts import filling
@@ -33,8 +45,8 @@ from cachespec.scheduler import Config
 
 torch.set_num_threads(1)
 
-SORTS = ("elsewhere", "conversing", "crossing")
-"""Loads with KV from elsewhere, of sessions, and for encoder-decoder models."""
+SORTS = ("elsewhere", "conversing", "crossing", "from_a_connector")
+"""Loads with KV from elsewhere, of sessions, for encoder-decoder models, and with encoder outputs from elsewhere."""
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -57,7 +69,7 @@ def test_plans_with_bounds_are_the_specifications(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("sort", SORTS)
 def test_plans_of_other_sorts_are_the_specifications(sort: str, seed: int) -> None:
-    """KV from elsewhere and to it, sessions of several turns, encoder-decoder models."""
+    """KV from elsewhere and to it, sessions of several turns, encoder-decoder models, an encoder connector."""
     config = of_sort(sort, crowded(30, seed, room=0.5)._replace(external=()), seed)
     both = Both(config, rows=16)
     both.play(seed, 400)
@@ -268,8 +280,16 @@ SORT_BUGS = {
     "items of an encoder-decoder model are looked up": Change(items._with_item, "not $config.encoder_decoder", "True"),
     "items of an encoder-decoder model are kept": Change(items.are_behind, "$config.encoder_decoder", "False"),
     "what no step can encode is accepted": Change(Arrivals._is_feasible, "$x > $limits.item", "False"),
+    "an output that is on its way is not awaited": Change(readiness.candidates, "$out | awaits_output($x, $y)", "$out"),
+    "an output that is there is encoded": Change(reserving.reserved, "$config.connected", "False"),
+    "an output that is there costs compute budget": Change(reserving.reserved, "torch.where($encoded, $x, 0)", "$x"),
+    "one output that is there is encoded": Change(items.alone, "$remote is None", "True"),
+    "an output that is loaded needs no room": Change(burst.with_items, "$encode | ($x & $y)", "$encode"),
+    "what is loaded is not told": Change(plans.with_parts, "$state.fetched | $x", "$state.fetched"),
+    "an output that arrives is not noticed": Change(connector.with_phase, "$x.masked_fill($y, $z)", "$x"),
+    "what arrived before its request is not known": Change(Arrivals.flushed, "self.config.connected", "False"),
 }
-"""Of KV from elsewhere, sessions and encoder-decoder models."""
+"""Of KV from elsewhere, sessions, encoder-decoder models and encoder connectors."""
 
 
 def differs_in_sorts() -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from tests.impl.scheduler_runs import Extent, Lockstep, crowded, pictured
+from tests.impl.scheduler_runs import Extent, Lockstep, crowded, of_sort, pictured
 
 from cacheimpl.layout import OutOfBoundsError, RoundTripError
 from cacheproof.model.registry import component_named
@@ -173,6 +173,61 @@ MUTANTS: dict[str, tuple[str, str, str, str]] = {
         "$x(0, $entries, $moments.flatten(), 'amax')",
         "$x(0, $entries, $moments.flatten(), 'amin', include_self=False)",
     ),
+    # encoder outputs from a connector
+    "an output is not awaited": (
+        "outputs-elsewhere-and-room",
+        f"{CODE}.readiness.candidates",
+        "$out | awaits_output($config, $state)",
+        "$out",
+    ),
+    "one output costs compute budget": (
+        "pictures from elsewhere on a run",
+        f"{CODE}.items._with_item",
+        "torch.where($stored, $length, $fit.embeds)",
+        "$fit.embeds",
+    ),
+    "one output is loaded and paid for": (
+        "outputs-elsewhere-ahead",
+        f"{CODE}.items._with_item",
+        "torch.where($stored, 0, $length)",
+        "$length",
+    ),
+    "many outputs cost compute budget": (
+        "outputs-elsewhere-ahead",
+        f"{CODE}.reserving.reserved",
+        "torch.where($encoded, $lengths, 0).cumsum(0)",
+        "$lengths.cumsum(0)",
+    ),
+    "an output that is loaded is encoded, too": (
+        "outputs-elsewhere-and-room",
+        f"{CODE}.reserving.reserved",
+        "$first.absent & ~$stored.flatten()",
+        "$first.absent",
+    ),
+    "a loaded output has no slots": (
+        "outputs-elsewhere-and-room",
+        f"{CODE}.burst.with_items",
+        "$encode | ($x & $y)",
+        "$encode",
+    ),
+    "a load is not told to the workers": (
+        "outputs-elsewhere-and-room",
+        f"{CODE}.plans.with_parts",
+        "$state.fetched | $x",
+        "$state.fetched",
+    ),
+    "an output that is lost is still expected": (
+        "outputs-elsewhere-and-room",
+        f"{CODE}.connector.lose_output",
+        "with_phase($state, $content, NOT_REMOTE)",
+        "$state",
+    ),
+    "an output that arrives twice is answered as the first time": (
+        "outputs-elsewhere-and-room",
+        f"{CODE}.connector.bring_output",
+        "int(Code.PRESENT)",
+        "int(Code.DONE)",
+    ),
     # counts and plans
     "the last token is computed": (
         "read-in-flight",
@@ -266,6 +321,7 @@ RUNS: dict[str, tuple[Config, int]] = {
     "pictures on a run": (pictured(4, 23), 23),
     "costly pictures on a run": (pictured(4, 22), 22),
     "many pictures on a run": (pictured(12, 8), 8),
+    "pictures from elsewhere on a run": (of_sort("from_a_connector", pictured(6, 10), 10), 10),
 }
 """Loads, and the seed of a run of operations on each."""
 

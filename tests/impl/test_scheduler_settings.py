@@ -34,6 +34,7 @@ SETTINGS: list[dict[str, Any]] = [
     {"sends": (0, 1)},
     {"turns": (0, 1), "prompts": (2, 4)},
     {"encoder_decoder": 1},
+    {"encoder_connector": (2,)},
 ]
 
 

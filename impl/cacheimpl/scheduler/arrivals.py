@@ -16,6 +16,7 @@ from torch import Tensor
 
 from cacheimpl.encoder_cache.rows import Rows
 from cacheimpl.request import PromptRequest
+from cacheimpl.scheduler.connector import NOT_REMOTE
 from cacheimpl.scheduler.contents import WORD, Contents
 from cacheimpl.scheduler.errors import (
     DuplicateRequestError,
@@ -99,6 +100,8 @@ class Arrivals:
         self.settings, self.config = settings, config
         self.names: dict[int, str] = {}
         self.items = Items(settings.encoder_contents_at_first)
+        self.outputs: dict[str, int] = {}
+        """By identifier, the encoder outputs that the encoder connector has or expects, see `connector`"""
         self.adapters = Adapters()
         self.least: dict[int, int] = {}
         """By row, the output tokens before which no stop token ends the request, if there are any"""
@@ -136,6 +139,11 @@ class Arrivals:
         """They wait and run no more; their rows are still named by plans."""
         for row in rows:
             self._finished[self.names[row]] = self._rows.pop(self.names[row])
+
+    def shows(self, identifier: str) -> bool:
+        """Whether a request that waits or runs shows this."""
+        number = self.items.rows.get(identifier)
+        return any(number in self._shown.get(row, ()) for row in self._rows.values())
 
     # At once --------------------------------------------------------------------------------------------------------
 
@@ -291,6 +299,8 @@ class Arrivals:
         order[rows] = torch.arange(len(new), device=rows.device)
         joining = order >= 0
         state = forgotten(state, joining)
+        if self.config.connected:
+            state = self._with_outputs(state, new)
         if self.config.sessions:
             turns = joining & (self.config.before >= 0)
             state, joining = state._replace(queued=state.queued | turns), joining & ~turns
@@ -338,6 +348,13 @@ class Arrivals:
         if most > 0:
             self._write_items(rows, new)
         return rows
+
+    def _with_outputs(self, state: State, new: list[Noted]) -> State:
+        """The state with what the encoder connector says of their items."""
+        numbers = {number for noted in new for number in self._shown.get(noted.row, ())}
+        phases = [self.outputs.get(self.items.names[number], NOT_REMOTE) for number in numbers]
+        rows, values = torch.tensor([*numbers, *phases], dtype=torch.int64, device=state.remote.device).chunk(2)
+        return state._replace(remote=state.remote.index_copy(0, rows, values)) if numbers else state
 
     def _awaits(self, noted: Noted) -> int:
         """The row of the turn before it, while that waits or runs; -1 otherwise."""
@@ -412,6 +429,6 @@ class Arrivals:
     def _collect_items(self, state: State) -> None:
         """Encoder outputs that are neither resident, nor reported yet, nor those of a row."""
         cache = state.encoder
-        there = cache.resident | (cache.freed >= 0) | (state.dropped >= 0).any(0)
+        there = cache.resident | (cache.freed >= 0) | (state.dropped >= 0).any(0) | state.fetched.any(0)
         shown = (number for numbers in self._shown.values() for number in numbers)
         self.items.keep({*there.nonzero().flatten().tolist(), *shown})

@@ -30,16 +30,20 @@ def awaits_output(config: Config, state: State) -> Tensor:
     return of_items(config.encoder.contents, state.remote, EXPECTED).any(1)
 
 
+def with_phase(state: State, content: Tensor, phase: int) -> State:
+    """The output is in this phase."""
+    return state._replace(remote=state.remote.masked_fill(is_row(state.remote, content), phase))
+
+
 def bring_output(config: Config, state: State, content: Tensor) -> Result:
     """The output is there from now on: DONE; PRESENT if it was before; ABSENT if it is not expected."""
     phase = row(state.remote, content)
-    arrives = is_row(state.remote, content) & (phase == EXPECTED)
     code = torch.where(phase == STORED, int(Code.PRESENT), either(phase == EXPECTED, Code.DONE, Code.ABSENT))
-    return state._replace(remote=state.remote.masked_fill(arrives, STORED)), answer(code)
+    arrived = with_phase(state, content, STORED).remote
+    return state._replace(remote=torch.where(phase == EXPECTED, arrived, state.remote)), answer(code)
 
 
 def lose_output(config: Config, state: State, content: Tensor) -> Result:
     """The output is encoded here from now on: DONE; ABSENT if the connector neither had nor expected it."""
     known = row(state.remote, content) != NOT_REMOTE
-    after = state._replace(remote=state.remote.masked_fill(is_row(state.remote, content), NOT_REMOTE))
-    return after, answer(either(known, Code.DONE, Code.ABSENT))
+    return with_phase(state, content, NOT_REMOTE), answer(either(known, Code.DONE, Code.ABSENT))

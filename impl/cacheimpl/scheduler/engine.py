@@ -1,4 +1,4 @@
-"""`Scheduler`: vLLM's calls on top of the tensor functions, with KV that an external store loads or takes."""
+"""`Scheduler`: vLLM's calls on top of the tensor functions, with KV and encoder outputs from other processes."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from cacheimpl.constants import constant
 from cacheimpl.counts import whole
 from cacheimpl.recency import length
 from cacheimpl.scheduler import transfers
+from cacheimpl.scheduler.connector import EXPECTED, NOT_REMOTE, STORED, with_phase
 from cacheimpl.scheduler.core import SchedulerCore
-from cacheimpl.scheduler.errors import InvalidRequestError, NoPlanError, UnknownRequestError
+from cacheimpl.scheduler.errors import InvalidRequestError, NoPlanError, UnknownRequestError, UnsupportedError
 from cacheimpl.scheduler.settings import LARGEST
 from cacheimpl.scheduler.transferring import IN_STEP, LOADING, NO_TRANSFER
 from cacheimpl.writing import COPYING
@@ -49,6 +50,54 @@ class Scheduler(SchedulerCore):
     def finish_send(self, request_id: str) -> bool:
         """The blocks of a finished request are sent. Returns False if none are sent."""
         return self._transferred(transfers.finish_send, request_id)
+
+    def expect_output(self, identifier: str, arrived: bool = False) -> None:  # noqa: FBT001, FBT002  # a flag of the call
+        """The encoder connector expects the encoder output of an item, or has it already (`arrived`).
+
+        Requests that show an expected output wait until `bring_output` or `lose_output`. An output that is there is
+        loaded (`fetched_encoder_mm_hashes` of a plan) and not encoded. Raises `UnsupportedError` if the setting
+        `encoder_connector` is off; `InvalidRequestError` if a request that waits or runs shows the item.
+        """
+        if not self.settings.encoder_connector:
+            raise UnsupportedError("encoder outputs come from elsewhere only if the setting encoder_connector is on")
+        if self._arrivals.shows(self._identifier(identifier)):
+            raise InvalidRequestError(f"a request that waits or runs shows {identifier!r} already")
+        self._set_output(identifier, STORED if arrived else EXPECTED)
+
+    def bring_output(self, identifier: str) -> bool:
+        """An expected encoder output has arrived. Returns False if it is not expected, or arrived before."""
+        if self._arrivals.outputs.get(self._identifier(identifier)) != EXPECTED:
+            return False
+        self._set_output(identifier, STORED)
+        return True
+
+    def lose_output(self, identifier: str) -> bool:
+        """The encoder connector does not have the output any more, or never gets it: it is encoded here.
+
+        Returns False if the connector neither had nor expected it.
+        """
+        if self._identifier(identifier) not in self._arrivals.outputs:
+            return False
+        self._set_output(identifier, NOT_REMOTE)
+        return True
+
+    @staticmethod
+    def _identifier(identifier: object) -> str:
+        if not isinstance(identifier, str):
+            raise InvalidRequestError(f"an item has an identifier, which is a text, not {identifier!r}")
+        return identifier
+
+    @torch.inference_mode()
+    def _set_output(self, identifier: str, phase: int) -> None:
+        """What the encoder connector says of an output. An item that no request has shown has no row yet."""
+        if phase == NOT_REMOTE:
+            del self._arrivals.outputs[identifier]
+        else:
+            self._arrivals.outputs[identifier] = phase
+        row = self._arrivals.items.rows.get(identifier)
+        if row is not None:
+            state, device = self.state, self._config.rows.device
+            self._state = with_phase(state, constant(row, device), phase)
 
     @torch.inference_mode()
     def fail_step(self, request_id: str, blocks: int) -> list[str]:

@@ -47,6 +47,11 @@ class SchedulerOutput:
         return inputs
 
     @cached_property
+    def fetched_encoder_mm_hashes(self) -> set[str]:
+        """Hashes of the encoder outputs that the workers load from the encoder connector in this step."""
+        return {self.contents[row] for row in self.plan.fetched[0].nonzero().flatten().tolist()}
+
+    @cached_property
     def free_encoder_mm_hashes(self) -> list[str]:
         """Hashes of the encoder outputs that the workers drop, in the order of eviction."""
         dropped = self.plan.dropped[0].tolist()

@@ -54,8 +54,8 @@ def reserved(config: Config, state: State, row: Tensor, items: Items, start: Ten
     - the request holds it; or there is an entry, which has not been evicted before, for this item or one before it
       pins it: then it has the length that the item claims;
     - or it is the first that shows this, nobody waits for room, the compute budget is enough for all that are encoded
-      up to it, and so is the room for these and for what a connector brings: idle entries that no item of these turns finds are evicted for it, and each that an
-      item behind it finds is younger than those.
+      up to it, and the room for those and for all that a connector brings: idle entries that no item of these turns
+      finds are evicted for it, and each that an item behind it finds is younger than those.
 
     Where an item must not be cut, one that is has to be looked at alone; and so the items of an encoder-decoder model.
     """

@@ -50,6 +50,8 @@ class Settings:
     """A load of external KV may fail"""
     failed_loads_end: bool = False
     """A failed load ends its request; otherwise the request computes those tokens"""
+    encoder_connector: bool = False
+    """An encoder connector may bring encoder outputs from another process"""
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -147,4 +149,5 @@ def tables_of(settings: Settings, device: torch.device | str) -> Config:
         encoder_decoder=settings.encoder_decoder,
         fails=settings.load_failures,
         failed_ends=settings.failed_loads_end,
+        connected=settings.encoder_connector,
     )

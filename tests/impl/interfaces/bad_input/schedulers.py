@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -33,6 +34,7 @@ SETTINGS = Settings(
     max_items=1,
     encoder_compute_budget=4,
     encoder_cache_size=4,
+    encoder_connector=True,
 )
 NUMBERS = {
     name: 0 if name in MAY_BE_NONE else 1
@@ -173,6 +175,19 @@ SCHEDULER = Face(
             },
             works=False,
         ),
+        "expect_output": Call(
+            lambda made: {"identifier": "an output"},
+            {"identifier": one_of(None, 3, [])},
+            {"arrived": "a flag"},
+            misuse={
+                "of an item that a request shows": (
+                    InvalidRequestError,
+                    lambda made: made.expect_output("an item"),
+                )
+            },
+        ),
+        "bring_output": Call(lambda made: {"identifier": "an output"}, {"identifier": one_of(None, 3, [])}),
+        "lose_output": Call(lambda made: {"identifier": "an output"}, {"identifier": one_of(None, 3, [])}),
         "row_of": Call(
             lambda made: {"request_id": "running"},
             {"request_id": one_of(None, 3, "nobody")},
@@ -212,7 +227,17 @@ IDLE = Face(
             lambda made: {},
             misuse={"without a plan": (NoPlanError, lambda made: made.update_from_output())},
             works=False,
-        )
+        ),
+        "expect_output": Call(
+            lambda made: {},
+            misuse={
+                "without the setting": (
+                    UnsupportedError,
+                    lambda made: Scheduler(replace(SETTINGS, encoder_connector=False)).expect_output("an output"),
+                )
+            },
+            works=False,
+        ),
     },
 )
 
