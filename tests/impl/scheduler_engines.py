@@ -241,7 +241,7 @@ class Both:
                 self.reset()
             elif possible := [*transfers(self.config, self.state)] if draw.random() < 0.3 else []:
                 self.transfer(draw.choice(possible))
-            elif arriving := [*outputs(self.config, self.state)] if draw.random() < 0.05 else []:
+            elif (arriving := [*outputs(self.config, self.state)]) and draw.random() < 0.05:
                 self.deliver(draw.choice(arriving))
             elif len(self.state.plans) < self.config.ahead and chance < 0.85:
                 self.schedule()

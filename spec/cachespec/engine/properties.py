@@ -12,14 +12,18 @@ from cachespec.engine.worker import DIED, DROPPED_TWICE, NO_BYTES, NO_ITEM, NO_T
 from cachespec.kernel import Progress, Safety, lifted, lifted_progress
 from cachespec.object_store.state import ABSENT, ENDED, PREEMPTED, RUNNING, WAITING
 from cachespec.scheduler.configuration import is_turn, items_of
+from cachespec.scheduler.connector_properties import CONNECTED
 from cachespec.scheduler.worker import UNWRITTEN, holds
 from cachespec.scheduler.worker_properties import WORKER_SAFETY, is_crossed, last_tokens
 
 CONFIGURED = ("SHM-11",)
 """Properties of the object store that speak of what an engine's configuration does not vary."""
 
-OF_OTHERS = tuple(rule.name for rule in WORKER_SAFETY)
-"""Properties of the scheduler's worker, which executes each plan at once: here the engine's own workers are judged."""
+OF_OTHERS = tuple(rule.name for rule in (*WORKER_SAFETY, *CONNECTED))
+"""Properties of the scheduler's worker, which executes each plan at once: here the engine's own workers are judged.
+
+And those of an encoder connector, which no engine has.
+"""
 
 
 def nothing_was_found(view: View, finding: int) -> bool:

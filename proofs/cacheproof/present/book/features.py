@@ -13,6 +13,7 @@ from typing import Any
 
 from cacheproof.foundation.errors import InputError
 from cacheproof.model.registry import component_named
+from cachespec.scheduler.configuration import EXPECTED
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +185,16 @@ FEATURES: tuple[Feature, ...] = (
     _step(BOUNDS, "priorities", "policy"),
     _step(ENCODER, "encoder-decoder models", "encoder_decoder"),
     _step(ENCODER, "encoder-decoder models with steps ahead", "encoder_decoder", "ahead"),
-    Feature(ENCODER, "encoder connector", refused="--ec-transfer-config"),
+    _step(ENCODER, "encoder connector", "encoder_connector", operations=("lose_output",)),
+    Feature(
+        ENCODER,
+        "encoder outputs that come later, twice or never",
+        "scheduler",
+        (Condition("encoder_connector", "has", EXPECTED),),
+        ("bring_output", "lose_output"),
+    ),
+    _step(ENCODER, "encoder connector with aborts", "encoder_connector", "aborts", operations=("abort",)),
+    _step(ENCODER, "encoder connector with steps ahead", "encoder_connector", "ahead"),
     Feature(BLOCKS, "partly filled blocks that are shared"),
     Feature(BLOCKS, "KV events", interface="LaterKVCacheManager.take_events"),
     Feature(BLOCKS, "blocks evicted by number", "kv_blocks", (Condition("evictions"),), ("evict_block",)),
