@@ -52,8 +52,8 @@ def loads_wait_for_room_only(config: Config, before: View, op: Operation, outcom
     first = next((request for request in after.running if waits_for_item(config, after, request)), None)
     if first is None:
         return True
-    item, stored = next_item(config, after, first), dict(after.remote)
-    return stored.get(item[CONTENT]) != STORED or item[LENGTH] > after.encoder.freeable
+    item, freeable = next_item(config, after, first), after.encoder.freeable
+    return dict(after.remote).get(item[CONTENT]) != STORED or freeable is None or item[LENGTH] > freeable
 
 
 def next_item(config: Config, view: View, request: int) -> Item:

@@ -36,7 +36,7 @@ def bring(config: Config, state: State, content: int) -> Result:
 
 
 def lose(config: Config, state: State, content: int) -> Result:
-    """SCH-17: nobody waits for the output any longer. An entry that was loaded from it stays in the encoder cache."""
+    """SCH-17: no request waits for the output any longer. An entry that was loaded from it stays in the encoder cache."""
     if not state.remote.has(content):
         return state, ABSENT
     return state._replace(remote=state.remote.remove(content)), DONE
