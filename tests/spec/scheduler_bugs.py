@@ -161,7 +161,7 @@ ELSEWHERE = [
         "outputs-elsewhere",
         (readiness.may_join, "$compiled and $ready and $fits and $come", "$compiled and $ready and $fits"),
     ),
-    bug("SCH-17", "outputs-elsewhere-and-room", (remote.awaits_output, "$phase == EXPECTED", "$phase > EXPECTED")),
+    bug("SCH-17", "outputs-elsewhere-and-room", (remote.is_expected, "$phase == EXPECTED", "$phase > EXPECTED")),
     bug("SCH-17/loaded", "outputs-elsewhere", (items.with_room, "is_stored($remote, $item)", "False")),
     bug("SCH-17/loaded", "outputs-elsewhere", (remote.is_stored, "$phase == STORED", "$phase == EXPECTED")),
     bug("SCH-17/loaded", "outputs-elsewhere", (remote.ascending, "$other == $content", "$other > $content")),

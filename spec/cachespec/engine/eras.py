@@ -17,6 +17,7 @@ from cachespec.engine.configuration import Config
 from cachespec.engine.ledger import IN_TURN
 from cachespec.engine.operations import DeliverAbort, Execute, SubmitRequest
 from cachespec.engine.parts import NORMATIVE_PARTS
+from cachespec.engine.properties import OF_OTHERS
 from cachespec.engine.state import State, View
 from cachespec.engine.worker import DROP_LAST, drop_at_once, ends_at_stale
 from cachespec.kernel import Code, Operation, Outcome, Variant
@@ -110,7 +111,13 @@ RESETS_AT_ONCE = engine(
 )
 
 
-IN_STATES = {rule.name for part in (MIRROR, SCHEDULER) for rules in (part.safety, part.progress) for rule in rules}
+IN_STATES = {
+    rule.name
+    for part in (MIRROR, SCHEDULER)
+    for rules in (part.safety, part.progress)
+    for rule in rules
+    if rule.name not in OF_OTHERS
+}
 """Properties of mirror and scheduler that an engine is held to; steps are checked where these parts are alone."""
 
 

@@ -182,6 +182,7 @@ class BringOutput(Operation):
     least: ClassVar[int] = 2
 
     content: int
+    """What the items show whose encoder output it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +197,7 @@ class LoseOutput(Operation):
     setting: ClassVar[str] = "encoder_connector"
 
     content: int
+    """What the items show whose encoder output it is."""
 
 
 OPERATIONS: tuple[type[Operation], ...] = (

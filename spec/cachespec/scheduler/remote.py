@@ -23,7 +23,12 @@ def is_stored(remote: Map[int, int], item: Item) -> bool:
 
 def awaits_output(config: Config, state: State, request: Request) -> bool:
     """SCH-17: whether an encoder output of the request's items is on its way."""
-    return any(state.remote.get(item[CONTENT], 0) == EXPECTED for item in items_of(config, request))
+    return any(is_expected(config, state, item) for item in items_of(config, request))
+
+
+def is_expected(config: Config, state: State, item: Item) -> bool:
+    """Whether the encoder output of the item is on its way."""
+    return state.remote.get(item[CONTENT], 0) == EXPECTED
 
 
 def bring(config: Config, state: State, content: int) -> Result:
@@ -36,7 +41,7 @@ def bring(config: Config, state: State, content: int) -> Result:
 
 
 def lose(config: Config, state: State, content: int) -> Result:
-    """SCH-17: no request waits for the output any longer. An entry that was loaded from it stays in the encoder cache."""
+    """SCH-17: no request waits for the output any longer. An entry that was loaded stays in the encoder cache."""
     if not state.remote.has(content):
         return state, ABSENT
     return state._replace(remote=state.remote.remove(content)), DONE
