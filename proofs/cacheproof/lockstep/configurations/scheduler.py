@@ -192,9 +192,11 @@ def encoder_decoder(source: random.Random, config: Config) -> Config:
 
 def outputs_elsewhere(source: random.Random, config: Config) -> Config:
     """Some encoder outputs come from a connector. It is drawn last of all, so every engine stays as it is without."""
-    given = [getattr(config, name) for name in NOT_WITH_ENCODER_CONNECTOR]
-    taken = any(any(values) if isinstance(values, tuple) else values for values in given)
-    if taken or not config.items or source.random() >= OUTPUTS_ELSEWHERE:
+    if (
+        any(getattr(config, name) for name in NOT_WITH_ENCODER_CONNECTOR)
+        or not config.items
+        or source.random() >= OUTPUTS_ELSEWHERE
+    ):
         return config
     contents = range(len(encoder_config(config).sizes))
     phases = tuple(source.choice((0, STORED, STORED, EXPECTED, EXPECTED)) for _ in contents)
