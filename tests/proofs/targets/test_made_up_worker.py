@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
+from cacheproof.targets.vllm.child.driver.encoder_connector import EXPECTED, STORED, EncoderConnector
 from cacheproof.targets.vllm.child.driver.engine import Process
 from cacheproof.targets.vllm.child.driver.schedulers import Part, Step
 from cacheproof.targets.vllm.child.driver.worker import Chunk, Stage, Told, Worker, flat, touched
@@ -157,3 +160,29 @@ def test_a_step_behind_rejected_drafts_begins_earlier() -> None:
     step = Step(None, (Part(0, 5, 3, 2, True, ()), Part(1, 4, 1, 0, True, ())))
     assert [(part.request, part.start) for part in step.begun_earlier(0, 2).parts] == [(0, 3), (1, 4)]
     assert [part.start for part in step.parts] == [5, 4]
+
+
+def test_an_output_that_a_step_loads_is_there_until_it_is_dropped() -> None:
+    of = worker()
+    chunk = Chunk(0, 0, 1, (), (0,))
+    told = (Told(0, (5,), True),)
+    of.execute(Stage(told, (chunk,), (), ()))
+    assert of.missing_outputs == [(0, 0)]
+    of.execute(Stage(told, (chunk,), (), (), brought=((0, 0),)))
+    assert of.missing_outputs == []
+    of.execute(Stage(told, (chunk,), ((0, 0),), ()))
+    assert of.missing_outputs == [(0, 0)]
+
+
+def test_a_made_up_encoder_connector_names_a_load_once() -> None:
+    connector = EncoderConnector([EXPECTED, STORED])
+    features = [
+        SimpleNamespace(identifier=str(content), mm_position=SimpleNamespace(offset=2 * content, length=2))
+        for content in range(2)
+    ]
+    request = SimpleNamespace(mm_features=features)
+    assert not connector.ensure_cache_available(request, 1)
+    assert connector.ensure_cache_available(request, 2)
+    for index in range(2):
+        connector.update_state_after_alloc(request, index)
+    assert (connector.build_connector_meta(None), connector.build_connector_meta(None)) == ((1,), ())
