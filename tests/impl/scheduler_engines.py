@@ -105,6 +105,7 @@ def settings_of(config: Config, rows: int) -> Settings:
         load_failures=config.load_failures == 1,
         failed_loads_end=config.failed_loads_end == 1,
         encoder_connector=any(config.encoder_connector),
+        pooling=config.pooling == 1,
     )
 
 

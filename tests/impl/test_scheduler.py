@@ -57,6 +57,8 @@ SMALL = (
     "sessions-beyond-the-model",
     "encoder-decoder-ahead",
     "outputs-elsewhere-and-room",
+    "pooling",
+    "pooling-uncut",
 )
 LARGE = sorted(set(SCOPES) - {*SMALL, "worked-example"})
 

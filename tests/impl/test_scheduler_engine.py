@@ -45,8 +45,8 @@ from cachespec.scheduler import Config
 
 torch.set_num_threads(1)
 
-SORTS = ("elsewhere", "conversing", "crossing", "from_a_connector")
-"""Loads with KV from elsewhere, of sessions, for encoder-decoder models, and with encoder outputs from elsewhere."""
+SORTS = ("elsewhere", "conversing", "crossing", "from_a_connector", "pooled")
+"""Loads with KV from elsewhere, of sessions, for encoder-decoder models, with an encoder connector, and that pool."""
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -287,6 +287,7 @@ SORT_BUGS = {
     "an output that is loaded needs no room": Change(burst.with_items, "$encode | ($x & $y)", "$encode"),
     "what is loaded is not told": Change(plans.with_parts, "$state.fetched | $x", "$state.fetched"),
     "an output that arrives is not noticed": Change(connector.with_phase, "$x.masked_fill($y, $z)", "$x"),
+    "a prompt as long as a pooling model is refused": Change(Arrivals._checked, "$x + self.settings.pooling", "$x"),
     "what arrived before its request is not known": Change(Arrivals.flushed, "self.config.connected", "False"),
 }
 """Of KV from elsewhere, sessions, encoder-decoder models and encoder connectors."""

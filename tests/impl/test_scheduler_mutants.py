@@ -228,6 +228,12 @@ MUTANTS: dict[str, tuple[str, str, str, str]] = {
         "int(Code.PRESENT)",
         "int(Code.DONE)",
     ),
+    "a prompt as long as a pooling model is refused": (
+        "pooling",
+        f"{CODE}.feasibility.limits_of",
+        "$config.max_model_len + int($config.pools)",
+        "$config.max_model_len",
+    ),
     # counts and plans
     "the last token is computed": (
         "read-in-flight",

@@ -35,6 +35,7 @@ SETTINGS: list[dict[str, Any]] = [
     {"turns": (0, 1), "prompts": (2, 4)},
     {"encoder_decoder": 1},
     {"encoder_connector": (2,)},
+    {"outputs": (1, 1), "pooling": 1},
 ]
 
 

@@ -181,3 +181,14 @@ ELSEWHERE = [
     bug("SCH-17/arrived", "outputs-elsewhere", (remote.lose, "$state.remote.remove($content)", "$state.remote")),
     bug("SCH-8", "outputs-elsewhere", (remote.bring, "$state.remote.set($content, STORED)", "$state.remote")),
 ]
+
+POOLING = [
+    bug("SCH-18", "pooling", (requests.sampled, "$length == $whole", "$length > $whole")),
+    bug("SCH-8", "pooling", (counts.wanted, "final_length($config, $request) - 1", "config.max_model_len - 1")),
+    bug("SCH-9/queued", "pooling", (configuration.longest_prompt, "$config.pooling == 1", "False")),
+    bug(
+        "SCH-2",
+        "limits-of-length",
+        (configuration.longest_prompt, "$config.max_model_len - 1", "$config.max_model_len"),
+    ),
+]

@@ -9,7 +9,17 @@ from typing import Any
 
 import pytest
 from tests.planting import planted
-from tests.spec.scheduler_bugs import ELSEWHERE, ENCODER_DECODER, SESSIONS, TRANSFERS, TWO_INPUTS, WAITING, Planted, bug
+from tests.spec.scheduler_bugs import (
+    ELSEWHERE,
+    ENCODER_DECODER,
+    POOLING,
+    SESSIONS,
+    TRANSFERS,
+    TWO_INPUTS,
+    WAITING,
+    Planted,
+    bug,
+)
 
 from cacheproof.model.plan import Plan
 from cacheproof.model.scope import scope_named
@@ -381,6 +391,7 @@ PLANTED = [
     *SESSIONS,
     *ENCODER_DECODER,
     *ELSEWHERE,
+    *POOLING,
 ]
 
 

@@ -175,7 +175,7 @@ class Arrivals:
         """
         read = self._checked(request)
         before = self._turn_before(read, elsewhere)
-        final = min(len(read.tokens) + read.outputs, self.settings.max_model_len)
+        final = min(len(read.tokens) + read.outputs, self.settings.max_model_len + self.settings.pooling)
         if not self._is_feasible(read, final):
             raise NeverServedError(f"request {read.name!r} has {len(read.tokens)} tokens, and can never be served")
         if not self._free:
@@ -247,12 +247,12 @@ class Arrivals:
         )
 
     def _checked(self, request: PromptRequest) -> Read:
-        read = read_of(request)
+        read = read_of(request, pools=self.settings.pooling)
         if read.name in self._rows:
             raise DuplicateRequestError(f"request {read.name!r} waits or runs already")
         if not read.tokens or read.outputs <= 0:
             raise InvalidRequestError(f"request {read.name!r} has no prompt, or asks for no token")
-        if len(read.tokens) >= self.settings.max_model_len:
+        if len(read.tokens) >= self.settings.max_model_len + self.settings.pooling:
             raise NeverServedError(
                 f"request {read.name!r} has {len(read.tokens)} tokens, of {self.settings.max_model_len}"
             )
@@ -371,7 +371,8 @@ class Arrivals:
         else:
             kept = (self._finals[noted.before] - 1) // settings.block_size
             chain = self._of_row[noted.before][:kept]
-        chain += self._contents.fresh(noted.final // settings.block_size - len(chain))
+        whole = min(noted.final, settings.max_model_len) // settings.block_size
+        chain += self._contents.fresh(whole - len(chain))
         self._of_row[noted.row] = chain
         return chain
 

@@ -20,7 +20,7 @@ class Limits(NamedTuple):
     """Each [] int64, or an integer; in tokens."""
 
     model: Count
-    """A prompt is shorter"""
+    """A prompt is shorter; of a pooling model, so many tokens and one more"""
     room: Count
     """In all blocks of the pool"""
     at_once: Count
@@ -39,7 +39,7 @@ def limits_of(config: Config) -> Limits:
     chunk = budget.clamp(max=config.most_of_one)
     admitted = torch.full_like(budget, NO_LIMIT) if config.chunked else budget
     return Limits(
-        model=config.max_model_len,
+        model=config.max_model_len + int(config.pools),
         room=config.block_size * config.blocks,
         at_once=admitted.masked_fill(budget >= config.most_of_one, NO_LIMIT),
         chunk=chunk,

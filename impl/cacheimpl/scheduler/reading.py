@@ -50,16 +50,25 @@ class Read(NamedTuple):
     """Its output follows a grammar, which is compiled while it waits"""
 
 
-NOT_THERE = ("kv_transfer_params", "pooling_params", "prompt_embeds")
+POOLED = "pooling_params"
+"""An attribute that requests of a pooling model have."""
+NOT_THERE = ("kv_transfer_params", POOLED, "prompt_embeds")
 """Attributes that a request must not have, or only as None: external KV and the like."""
 
 
-def read_of(request: PromptRequest) -> Read:
-    """The attributes of a request. Raises `InvalidRequestError` and `UnsupportedError`."""
+def read_of(request: PromptRequest, *, pools: bool = False) -> Read:
+    """The attributes of a request. Raises `InvalidRequestError` and `UnsupportedError`.
+
+    `pools`: of a pooling model; what it pools counts as one output token.
+    """
     name = getattr(request, "request_id", None)
     if not isinstance(name, str):
         raise InvalidRequestError(f"a request has a request_id, which is a text, and {type(request).__name__} has none")
-    if asked := [attribute for attribute in NOT_THERE if getattr(request, attribute, None) is not None]:
+    if asked := [
+        attribute
+        for attribute in NOT_THERE
+        if getattr(request, attribute, None) is not None and not (pools and attribute == POOLED)
+    ]:
         raise UnsupportedError(f"request {name!r} has {', '.join(asked)}: there is no rule for that here")
     of = f"of request {name!r}"
     priority = whole(f"priority {of}", getattr(request, "priority", 0), InvalidRequestError)
@@ -68,7 +77,7 @@ def read_of(request: PromptRequest) -> Read:
     return Read(
         name,
         tokens_of(request, of),
-        whole(f"max_tokens {of}", sampling(request, "max_tokens"), InvalidRequestError),
+        1 if pools else whole(f"max_tokens {of}", sampling(request, "max_tokens"), InvalidRequestError),
         priority,
         tuple([item_of(feature, of) for feature in getattr(request, "mm_features", None) or ()]),
         whole(f"min_tokens {of}", sampling(request, "min_tokens") or 0, InvalidRequestError, least=0),

@@ -52,6 +52,8 @@ class Settings:
     """A failed load ends its request; otherwise the request computes those tokens"""
     encoder_connector: bool = False
     """An encoder connector may bring encoder outputs from another process"""
+    pooling: bool = False
+    """The model pools: a request has no output, and ends when its prompt is computed"""
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -150,4 +152,5 @@ def tables_of(settings: Settings, device: torch.device | str) -> Config:
         fails=settings.load_failures,
         failed_ends=settings.failed_loads_end,
         connected=settings.encoder_connector,
+        pools=settings.pooling,
     )

@@ -125,6 +125,8 @@ class Config(NamedTuple):
     """A failed load ends its request"""
     connected: bool = False
     """An encoder connector may bring encoder outputs"""
+    pools: bool = False
+    """The model pools: a prompt may be as long as the model"""
 
 
 class State(NamedTuple):

@@ -93,6 +93,7 @@ def tables_of(config: Config, device: str) -> tensors.Config:
         fails=config.load_failures == 1,
         failed_ends=config.failed_loads_end == 1,
         connected=any(config.encoder_connector),
+        pools=config.pooling == 1,
     )
 
 

@@ -62,8 +62,8 @@ def invalid(config: Config) -> str | None:
             return f"{name} is not specified together with shared memory"
     if scheduler_config(config).load_failures and scheduler_config(config).ahead != 1:
         return "with load_failures there is one step in flight"
-    if any(scheduler_config(config).encoder_connector):
-        return "encoder_connector is not specified for an engine"
+    if any(scheduler_config(config).encoder_connector) or scheduler_config(config).pooling:
+        return "encoder_connector and pooling are not specified for an engine"
     wrong = scheduler.COMPONENT.invalid(scheduler_config(config))
     if wrong is not None:
         return wrong

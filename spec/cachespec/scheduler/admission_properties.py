@@ -40,7 +40,7 @@ def is_within_limits(config: Config, request: int) -> bool:
     largest = min(config.encoder_compute, config.encoder_capacity)
     lengths = [item[LENGTH] for item in items_of(config, request)]
     return (
-        config.prompts[request] in range(config.max_model_len)
+        config.prompts[request] in range(config.max_model_len + config.pooling)
         and len({token // config.block_size for token in tokens}) <= config.kv_blocks
         and (at_once <= config.token_budget or bool(config.chunked_prefill))
         and (sum(lengths) <= largest or not config.encoder_decoder)

@@ -32,6 +32,7 @@ SWITCHES = (
     "load_failures",
     "failed_loads_end",
     "encoder_decoder",
+    "pooling",
 )
 """Settings that are 0 or 1."""
 
@@ -77,6 +78,9 @@ not apply the third, and refuse connectors."""
 
 NOT_WITH_ENCODER_CONNECTOR = ("external", "sends", "turns", "encoder_decoder")
 """Settings that are refused together with an encoder connector."""
+
+NOT_WITH_POOLING = ("drafts", "stops", "min_tokens", "grammars", "external", "sends", "turns", "encoder_decoder")
+"""Settings that are 0 or empty for a pooling model, which has no output."""
 
 STORED, EXPECTED = 1, 2
 """What an encoder connector says of a content: it has the encoder output, or the output is on its way."""
@@ -171,6 +175,9 @@ class Config(NamedTuple):
     encoder_connector: tuple[int, ...] = ()
     """Of each content: `STORED` (1) if an encoder connector has its encoder output, `EXPECTED` (2) if the output is on
     its way there, 0 if it is encoded here. Empty without a connector (`ec_transfer_config`)."""
+    pooling: int = 0
+    """1: the model pools (`runner_type="pooling"`). A request ends when its prompt is computed, and what is pooled then
+    counts as its one output token, which no later step reads."""
 
 
 def invalid(config: Config) -> str | None:
@@ -195,6 +202,7 @@ def invalid(config: Config) -> str | None:
         or _invalid_turns(config)
         or _invalid_model(config)
         or _invalid_connector(config)
+        or _invalid_pooling(config)
     )
 
 
@@ -304,6 +312,20 @@ def _invalid_connector(config: Config) -> str | None:
     return None
 
 
+def _invalid_pooling(config: Config) -> str | None:
+    if config.pooling == 0:
+        return None
+    for name in NOT_WITH_POOLING:
+        given = getattr(config, name)
+        if any(given) if isinstance(given, tuple) else given:
+            return f"{name} must be 0 or empty for a pooling model"
+    if config.ahead > 1:
+        return "a pooling model has one step in flight: ahead must be 1"
+    if max(config.outputs) > 1:
+        return "the outputs of a pooling model are 1"
+    return None
+
+
 def _continues(config: Config, turn: Request, kept: int) -> bool:
     """The items of the turn before come first, and no other item begins in what the session keeps."""
     earlier, items = items_of(config, turn - 1), items_of(config, turn)
@@ -350,6 +372,11 @@ def final_length(config: Config, request: Request) -> int:
     """
     prompt = config.prompts[request]
     return max(prompt + 1, min(prompt + config.outputs[request], config.max_model_len))
+
+
+def longest_prompt(config: Config) -> int:
+    """The tokens of the longest prompt that the model takes: it leaves room for output, if there is any."""
+    return config.max_model_len if config.pooling == 1 else config.max_model_len - 1
 
 
 def stop_of(config: Config, request: Request) -> int:

@@ -6,7 +6,7 @@
 - scheduler-2026-05 (S2b), released with 0.20.2;
 - scheduler-2026-11 (S3), the core of 0.33.0.
 
-Not modelled of them: pooling, pauses, shared memory, streaming input, connectors before S2b and with steps ahead of
+Not modelled of them: pauses, shared memory, streaming input, connectors before S2b and with steps ahead of
 output, and with S3 the lookahead of drafters that read embeddings ahead.
 """
 
@@ -26,6 +26,7 @@ from cachespec.scheduler.configuration import (
     is_asynchronous,
     is_behind,
     items_of,
+    longest_prompt,
 )
 from cachespec.scheduler.counts import is_of_this_run, known_length, prefill_end, promised, tokens_in_flight
 from cachespec.scheduler.era_blocks import with_output_registered
@@ -55,7 +56,7 @@ from cachespec.scheduler.state import Line, Scheduled, State
 
 def shorter_than_model(config: Config, request: Request) -> bool:
     """C-ENC-11, C-SCH-5, C-SCH-9: only the prompt is looked at. What can never be served waits for ever."""
-    return config.prompts[request] < config.max_model_len
+    return config.prompts[request] <= longest_prompt(config)
 
 
 # Counts -------------------------------------------------------------------------------------------------------------
@@ -78,6 +79,13 @@ def wanted_up_to_end(config: Config, state: State, request: Request, start: int)
     if flying > 0 and start + 2 - flying >= config.prompts[request] + config.outputs[request]:
         return 0
     return wanted_up_to_model(config, state, request, start)
+
+
+def wanted_of_runner(config: Config, state: State, request: Request, start: int) -> int:
+    """S3: of a pooling model the whole prompt, be it as long as the model. S2b leaves its last token (C-SCH-42)."""
+    if config.pooling == 1:
+        return known_length(config, state, request) - start
+    return wanted_up_to_end(config, state, request, start)
 
 
 def offered_as_is(config: Config, state: State, request: Request, start: int, tokens: int, budget: int) -> int:

@@ -165,6 +165,7 @@ WHOLE_SEQUENCE = "a request is admitted only if blocks suffice for all its token
 PLACEHOLDERS = "C-SCH-30: steps ahead of their output are planned with placeholders for drafts"
 LATE_DRAFTS = "C-SCH-34: a preempted request takes the drafts behind late output"
 KEPT_BEHIND = "C-SCH-40: where KV comes from outside, blocks are freed behind the steps in flight"
+LEAVES_ROOM = "C-SCH-42: a prompt of a pooling model leaves room for an output token that there is not"
 FOR_COMPUTE = "C-ENC-29: an encoder output that the connector has waits for compute budget"
 OWN_BLOCKS = "C-SCH-35: a failed load that begins again leaves its own blocks free, too"
 
@@ -295,7 +296,8 @@ S2B = scheduler(
         Add: QUEUED + "; C-SCH-19: a request whose grammar is not compiled is queued before those that have none",
         Schedule: f"{SPLIT_ITEM}; {WHOLE_SEQUENCE}; {FEW_ADAPTERS}; "
         "C-SCH-19: requests that were passed over are served before preempted ones; "
-        f"preempting an unscheduled request skips the next one; {PLACEHOLDERS}; {FOR_COMPUTE}; " + REGISTERED_EARLY,
+        f"preempting an unscheduled request skips the next one; {PLACEHOLDERS}; {FOR_COMPUTE}; {LEAVES_ROOM}; "
+        + REGISTERED_EARLY,
         Update: "C-ENC-25: items are released by a count that includes steps in flight; "
         f"C-SCH-32: rejected drafts of an earlier run count for the next; {LATE_DRAFTS}; "
         "C-SCH-20: a request that reaches the model's length before `min_tokens` is never finished",
@@ -317,6 +319,7 @@ S3_RULES = S2B_RULES._replace(
     kv=K2,
     encoder=by_model(SHARED_BY_COUNT),
     load=era_loads.load_reserving,
+    wanted=era_rules.wanted_of_runner,
     serve_running=era_rounds.serve_and_restore,
     admit_waiting=era_admission.admit_delivered,
     step_done=era_fences.freed_behind,

@@ -6,13 +6,22 @@ is missing, the request and all requests behind it wait for ever (C-ENC-11, C-SC
 
 from __future__ import annotations
 
-from cachespec.scheduler.configuration import LENGTH, START, Config, Item, Request, final_length, items_of
+from cachespec.scheduler.configuration import (
+    LENGTH,
+    START,
+    Config,
+    Item,
+    Request,
+    final_length,
+    items_of,
+    longest_prompt,
+)
 
 
 def is_feasible(config: Config, request: Request) -> bool:
     """Whether an engine that has nothing else to do can finish the request."""
     return (
-        config.prompts[request] < config.max_model_len
+        config.prompts[request] <= longest_prompt(config)
         and fits_blocks(config, request)
         and fits_one_step(config, request)
         and fits_first_step(config, request)

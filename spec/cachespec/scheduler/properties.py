@@ -39,7 +39,14 @@ def tokens_are_within_budget(config: Config, view: View) -> bool:
 
 
 def nothing_is_beyond_the_end(config: Config, view: View) -> bool:
-    return all(part.start + part.tokens < config.max_model_len for part in parts(view))
+    return all(part.start + part.tokens < config.max_model_len + config.pooling for part in parts(view))
+
+
+def prompts_are_not_computed(config: Config, view: View) -> bool:
+    """A request that runs still has a prompt token to compute, or a step in flight computes it."""
+    return config.pooling == 0 or (
+        view.produced == () and all(executed_of(view, request) < config.prompts[request] for request in view.running)
+    )
 
 
 def embeds_of(config: Config, part: Scheduled) -> int:
@@ -176,6 +183,12 @@ OWN: tuple[Safety[Config, View], ...] = (
         "a request with complete output is finished",
         output_is_bounded,
         lambda c, v: any(c.prompts[r] + tokens + 1 == ended_length(c, r) for r, tokens in v.produced),
+    ),
+    Safety(
+        "SCH-18",
+        "a request of a pooling model has no output, and ends with the step that computes the rest of its prompt",
+        prompts_are_not_computed,
+        lambda c, v: c.pooling == 1 and any(part.start + part.tokens == c.max_model_len for part in parts(v)),
     ),
     Safety(
         "SCH-3/whole",

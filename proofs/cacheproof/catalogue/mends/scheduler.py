@@ -435,6 +435,15 @@ def without_late_drafts(era: Table) -> Table:
     return era._replace(executed=executed)
 
 
+def to_the_end_of_the_model(era: Table) -> Table:
+    """C-SCH-42: of a pooling model all tokens of the prompt are computed."""
+
+    def wants(config: Config, state: State, request: Request, start: int) -> int:
+        return (wanted if config.pooling == 1 else era.wanted)(config, state, request, start)
+
+    return era._replace(wanted=wants)
+
+
 def unpadded(era: Table) -> Table:
     """C-SCH-31: a waiting request is admitted without drafts."""
     return era._replace(admit_waiting=era_admission.admit_without_output_in_flight)
@@ -495,5 +504,6 @@ MENDS = (
     Mend("C-SCH-34", CONNECTED, by_rules(without_late_drafts)),
     Mend("C-SCH-35", ("S3",), by_rules(reserving_for_others)),
     Mend("C-SCH-36", CONNECTED, by_rules(without_places)),
+    Mend("C-SCH-42", ("S2b",), by_rules(to_the_end_of_the_model)),
     Mend("C-SCH-37", CONNECTED, around(dropping_behind_what_failed, FailStep)),
 )

@@ -18,6 +18,7 @@ from cachespec.scheduler.configuration import (
     LENGTH,
     NOT_WITH_ENCODER_CONNECTOR,
     NOT_WITH_ENCODER_DECODER,
+    NOT_WITH_POOLING,
     NOT_WITH_TURNS,
     START,
     STORED,
@@ -69,6 +70,8 @@ NOT_ON_THEIR_OWN = ("loads_later", "load_failures", "failed_loads_end")
 """Settings that need `external`, which is refused together with turns and for an encoder-decoder model."""
 OUTPUTS_ELSEWHERE = 0.25
 """The share of those with an encoder connector, of the configurations that have items and may have one."""
+POOLS = 0.25
+"""The share of pooling models, of the configurations that may be of one."""
 ENCODER_DECODERS = 0.15
 """The share of the configurations with an encoder-decoder model."""
 LONGEST_PROMPT = 10
@@ -82,7 +85,7 @@ def draw(source: random.Random) -> Config:
     while True:
         config = attempt(source)
         if invalid(config) is None and (not served or all_can_be_served(config)):
-            return outputs_elsewhere(source, config)
+            return pooling(source, outputs_elsewhere(source, config))
 
 
 def all_can_be_served(config: Config) -> bool:
@@ -201,6 +204,19 @@ def outputs_elsewhere(source: random.Random, config: Config) -> Config:
     contents = range(len(encoder_config(config).sizes))
     phases = tuple(source.choice((0, STORED, STORED, EXPECTED, EXPECTED)) for _ in contents)
     return config._replace(encoder_connector=phases if any(phases) else ())
+
+
+def pooling(source: random.Random, config: Config) -> Config:
+    """The model pools, of some configurations in which it may: it is drawn last, as an encoder connector is.
+
+    Some prompts are as long as the model.
+    """
+    taken = any(getattr(config, name) for name in NOT_WITH_POOLING) or config.ahead > 1
+    if taken or source.random() >= POOLS:
+        return config
+    longest = max(config.prompts) + source.choice((0, 0, 1))
+    pooled = config._replace(pooling=1, outputs=(1,) * len(config.prompts), max_model_len=longest)
+    return pooled if invalid(pooled) is None else config
 
 
 def _as_turn(source: random.Random, config: Config, turn: int, *, alike: bool) -> Config:

@@ -202,6 +202,14 @@ def from_a_connector(config: Config, draw: random.Random) -> Config:
     return config._replace(encoder_connector=connector if config.items else (), external=())
 
 
+def pooled(config: Config, draw: random.Random) -> Config:
+    """The same load for a pooling model; some prompts are as long as the model."""
+    longest = max(config.prompts) + draw.randint(0, 1)
+    return config._replace(
+        pooling=1, outputs=(1,) * len(config.prompts), max_model_len=longest, drafts=0, external=(), ahead=1
+    )
+
+
 def conversing(config: Config, draw: random.Random) -> Config:
     """The same load in sessions of up to three turns."""
     turns, prompts, priorities = [0], list(config.prompts), list(config.priorities)

@@ -36,7 +36,7 @@ Call = Callable[[Mapping[str, Any]], Reply]
 
 SMALLEST = Settings(block_size=1, blocks=4, token_budget=2, max_running=1, max_model_len=4)
 
-LACKING_EARLY = ("whole_items", "long_prefill_threshold", "policy", "drafts", "grammars", "encoder_decoder")
+LACKING_EARLY = ("whole_items", "long_prefill_threshold", "policy", "drafts", "grammars", "encoder_decoder", "pooling")
 """Settings that 0.7 does not have."""
 
 
@@ -57,6 +57,7 @@ class SchedulerDriver(Transfers, Outputs):
         self._classes = classes_of()
         self._classes.make(SMALLEST)  # what a release lacks is found before anything is compared
         self._config: Mapping[str, Any] = {}
+        self._pools = False
         self._scheduler: Any = None
         self._hasher: Any = None
         self._requests: dict[int, Any] = {}
@@ -110,6 +111,7 @@ class SchedulerDriver(Transfers, Outputs):
         self._sessions = Sessions(config)
         if any(config.get("turns", ())) and "resumable" not in parameters(self._classes.request):
             raise DriverError("turns are not driven: the release has no sessions")
+        self._pools = bool(config.get("pooling", 0))
         self._ahead_with_drafts = bool(asynchronous and config["drafts"])
         self._asynchronous = asynchronous
         self._scheduler = self._classes.make(
@@ -134,6 +136,7 @@ class SchedulerDriver(Transfers, Outputs):
                 max_adapters=config.get("max_adapters", 1) if config.get("adapters") else 0,
                 has_grammars=any(config.get("grammars", ())),
                 encoder_decoder=bool(config.get("encoder_decoder", 0)),
+                pools=self._pools,
             )
         )
         self._connector = self._connect(config)
@@ -258,7 +261,7 @@ class SchedulerDriver(Transfers, Outputs):
             return PRESENT
         if self._sessions.is_turn(number) and number - 1 not in self._requests:
             return ABSENT
-        if self._sessions.new_tokens(number) >= self._config["max_model_len"]:
+        if self._sessions.new_tokens(number) >= self._config["max_model_len"] + self._pools:
             return TOO_LARGE
         if self._sessions.is_turn(number):
             return self._add_turn(number)
@@ -324,6 +327,7 @@ class SchedulerDriver(Transfers, Outputs):
             self._value("min_tokens", number),
             self._value("adapters", number),
             **({"goes_on": True} if self._sessions.later(number) else {}),
+            **({"pools": True} if self._pools else {}),
         )
 
     def _items(self, number: int) -> Sequence[Item]:
@@ -426,7 +430,7 @@ class SchedulerDriver(Transfers, Outputs):
             else []
             for part in step.parts
         }
-        output = self._classes.output(sampled)
+        output = self._classes.output(sampled, pools=True) if self._pools else self._classes.output(sampled)
         if said is not None:
             output.kv_connector_output = said
 

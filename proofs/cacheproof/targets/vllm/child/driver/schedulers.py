@@ -30,6 +30,7 @@ STRUCTURE = "vllm.v1.structured_output"
 MANAGER_OF_GRAMMARS = "StructuredOutputManager"
 
 POLICIES = ("fcfs", "priority")
+RUNNERS = ("generate", "pooling")
 UNLIMITED = 1 << 30
 
 
@@ -123,6 +124,8 @@ class Settings(NamedTuple):
     """The outputs of some requests follow a grammar."""
     encoder_decoder: bool = False
     """The model is an encoder-decoder."""
+    pools: bool = False
+    """The model pools: its requests have no output."""
 
 
 class Classes:
@@ -183,17 +186,21 @@ class Classes:
         adapter: int = 0,
         *,
         goes_on: bool = False,
+        pools: bool = False,
     ) -> Any:
-        """The release's own request, which its hasher has hashed. `goes_on`: a turn of a session may follow."""
+        """The release's own request, which its hasher has hashed. `goes_on`: a turn of a session may follow.
+
+        `pools`: it has no output.
+        """
         ends: dict[str, Any] = {"eos_token_id": None} if "eos_token_id" in parameters(self.request) else {}
         if goes_on:
             ends["resumable"] = True
         return self.request(
             request_id=name,
             prompt_token_ids=list(tokens),
-            sampling_params=sampling(output, least),
+            sampling_params=None if pools else sampling(output, least),
             lora_request=Adapter.numbered(adapter),
-            pooling_params=None,
+            pooling_params=SimpleNamespace(skip_reading_prefix_cache=False) if pools else None,
             arrival_time=arrival,
             priority=priority,
             mm_features=[
@@ -221,9 +228,14 @@ class Classes:
         """A step that computes nothing."""
         return importlib.import_module(STEPS).SchedulerOutput.make_empty()
 
-    def output(self, sampled: Mapping[str, list[int]]) -> Any:
-        """What the workers have made of a step: the tokens that were sampled for each of its requests."""
-        wanted: dict[str, Any] = {"logprobs": None, "prompt_logprobs_dict": {}, "pooler_output": None}
+    def output(self, sampled: Mapping[str, list[int]], *, pools: bool = False) -> Any:
+        """What the workers have made of a step: the tokens that were sampled for each of its requests.
+
+        `pools`: something is pooled instead, for the same requests.
+        """
+        pooled = [object() if tokens else None for tokens in sampled.values()] if pools else None
+        sampled = {name: [] for name in sampled} if pools else sampled
+        wanted: dict[str, Any] = {"logprobs": None, "prompt_logprobs_dict": {}, "pooler_output": pooled}
         return self._output(
             req_ids=list(sampled),
             req_id_to_index={name: place for place, name in enumerate(sampled)},
@@ -356,7 +368,9 @@ def engine_settings(settings: Settings) -> Any:
             scheduler_reserve_full_isl=settings.reserves,
             watermark=(settings.watermark + 0.5) / settings.blocks if settings.watermark else 0.0,
         ),
-        model_config=made("ModelConfig", max_model_len=limit, is_multimodal_model=False, runner_type="generate"),
+        model_config=made(
+            "ModelConfig", max_model_len=limit, is_multimodal_model=False, runner_type=RUNNERS[settings.pools]
+        ),
         cache_config=made(
             "CacheConfig",
             num_gpu_blocks=settings.blocks,
