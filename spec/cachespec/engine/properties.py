@@ -13,16 +13,17 @@ from cachespec.kernel import Progress, Safety, lifted, lifted_progress
 from cachespec.object_store.state import ABSENT, ENDED, PREEMPTED, RUNNING, WAITING
 from cachespec.scheduler.configuration import is_turn, items_of
 from cachespec.scheduler.connector_properties import CONNECTED
+from cachespec.scheduler.properties import POOLING
 from cachespec.scheduler.worker import UNWRITTEN, holds
 from cachespec.scheduler.worker_properties import WORKER_SAFETY, is_crossed, last_tokens
 
 CONFIGURED = ("SHM-11",)
 """Properties of the object store that speak of what an engine's configuration does not vary."""
 
-OF_OTHERS = tuple(rule.name for rule in (*WORKER_SAFETY, *CONNECTED))
+OF_OTHERS = tuple(rule.name for rule in (*WORKER_SAFETY, *CONNECTED, *POOLING))
 """Properties of the scheduler's worker, which executes each plan at once: here the engine's own workers are judged.
 
-And those of an encoder connector, which no engine has.
+And those of an encoder connector and of pooling models, which no engine has.
 """
 
 

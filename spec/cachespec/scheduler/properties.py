@@ -185,12 +185,6 @@ OWN: tuple[Safety[Config, View], ...] = (
         lambda c, v: any(c.prompts[r] + tokens + 1 == ended_length(c, r) for r, tokens in v.produced),
     ),
     Safety(
-        "SCH-18",
-        "a request of a pooling model has no output, and ends with the step that computes the rest of its prompt",
-        prompts_are_not_computed,
-        lambda c, v: c.pooling == 1 and any(part.start + part.tokens == c.max_model_len for part in parts(v)),
-    ),
-    Safety(
         "SCH-3/whole",
         "if items are not split, no chunk ends inside an item that it could have left to a later step",
         items_are_whole,
@@ -276,6 +270,15 @@ OWN: tuple[Safety[Config, View], ...] = (
     ),
 )
 
+POOLING: tuple[Safety[Config, View], ...] = (
+    Safety(
+        "SCH-18",
+        "a request of a pooling model has no output, and ends with the step that computes the rest of its prompt",
+        prompts_are_not_computed,
+        lambda c, v: c.pooling == 1 and any(part.start + part.tokens == c.max_model_len for part in parts(v)),
+    ),
+)
+
 LIFTED_ENCODER = ("ENC-1", "ENC-2", "ENC-2/freeable", "ENC-3", "ENC-4", "ENC-5")
 
 LIFTED_KV = ("KV-1", "KV-2", "KV-3", "KV-4", "KV-4/immutable", "KV-6", "KV-6/chain", "KV-7", "KV-10", "KV-10/covers")
@@ -286,6 +289,7 @@ SAFETY: tuple[Safety[Config, View], ...] = (
     *TRANSFERS,
     *SESSIONS,
     *CONNECTED,
+    *POOLING,
     *WORKER_SAFETY,
     *lifted(
         (rule for rule in encoder_cache.COMPONENT.safety if rule.name in LIFTED_ENCODER),
