@@ -28,6 +28,7 @@ from cachespec.scheduler import Schedule
 from cachespec.scheduler.configuration import (
     NOT_WITH_ENCODER_CONNECTOR,
     NOT_WITH_ENCODER_DECODER,
+    NOT_WITH_POOLING,
     NOT_WITH_TURNS,
 )
 
@@ -43,6 +44,9 @@ NOT_TOGETHER |= {
 NOT_TOGETHER |= {
     (min(name, "encoder_connector"), max(name, "encoder_connector"))
     for name in (*NOT_WITH_ENCODER_CONNECTOR, *NEED_EXTERNAL)
+}
+NOT_TOGETHER |= {
+    (min(name, "pooling"), max(name, "pooling")) for name in (*NOT_WITH_POOLING, *NEED_EXTERNAL, "ahead", "pipelined")
 }
 """Settings of a scheduler that are refused together."""
 GENERATED = [era for era in table().eras if era.component in GENERATORS]
