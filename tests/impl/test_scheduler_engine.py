@@ -282,7 +282,6 @@ SORT_BUGS = {
     "what no step can encode is accepted": Change(Arrivals._is_feasible, "$x > $limits.item", "False"),
     "an output that is on its way is not awaited": Change(readiness.candidates, "$out | awaits_output($x, $y)", "$out"),
     "an output that is there is encoded": Change(reserving.reserved, "$config.connected", "False"),
-    "an output that is there costs compute budget": Change(reserving.reserved, "torch.where(encoded, $x, 0)", "$x"),
     "one output that is there is encoded": Change(items.alone, "$remote is None", "True"),
     "an output that is loaded needs no room": Change(burst.with_items, "$encode | ($x & $y)", "$encode"),
     "what is loaded is not told": Change(plans.with_parts, "$state.fetched | $x", "$state.fetched"),
