@@ -302,11 +302,6 @@ def sending(tables: tensors.Config, values: Any, request: Tensor) -> Tensor:
     return nested(values).transfer.index_select(0, request[None])[0] == SENDING
 
 
-def may_arrive_remotely(tables: tensors.Config, values: Any, content: Tensor) -> Tensor:
-    """The connector expects the output, or has it."""
-    return nested(values).remote.index_select(0, content[None])[0] > 0
-
-
 def may_fail(tables: tensors.Config, values: Any, request: Tensor, blocks: Tensor) -> Tensor:
     """So many of its blocks may be whole: no fewer than were found, and fewer than are loaded."""
     state = nested(values)
@@ -419,8 +414,8 @@ def model(config: Config, device: str, extent: tensors.Extent | None = None) -> 
         TensorOperation(calls.Compile, lifted(tensors.compiled), of_request, compiles),
         TensorOperation(calls.FinishLoad, lifted(tensors.finish_load), of_request, loading),
         TensorOperation(calls.FinishSend, lifted(tensors.finish_send), of_request, sending),
-        TensorOperation(calls.BringOutput, lifted(tensors.bring_output), of_content, may_arrive_remotely),
-        TensorOperation(calls.LoseOutput, lifted(tensors.lose_output), of_content, may_arrive_remotely),
+        TensorOperation(calls.BringOutput, lifted(tensors.bring_output), of_content, always),
+        TensorOperation(calls.LoseOutput, lifted(tensors.lose_output), of_content, always),
         TensorOperation(calls.FailLoad, lifted(tensors.fail_load), of_failure, may_fail_load),
         TensorOperation(calls.FailStep, lifted(fail_step), of_failure, may_fail_step),
     )

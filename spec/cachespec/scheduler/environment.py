@@ -69,11 +69,11 @@ def transfers(config: Config, state: State) -> Iterable[Operation]:
 
 
 def outputs(config: Config, state: State) -> Iterable[Operation]:
-    """Encoder outputs that are on their way to the connector arrive there, also twice; each may be lost."""
+    """Encoder outputs arrive at the connector and are lost, also twice, and in either order."""
     for content in range(len(config.encoder_connector)):
-        if state.remote.has(content) and connected(config, content) == EXPECTED:
+        if connected(config, content) == EXPECTED:
             yield BringOutput(content)
-        if state.remote.has(content):
+        if connected(config, content) > 0:
             yield LoseOutput(content)
 
 

@@ -182,7 +182,7 @@ class BringOutput(Operation):
     least: ClassVar[int] = 2
 
     content: int
-    """What the items show whose encoder output it is."""
+    """The content of the output."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +197,7 @@ class LoseOutput(Operation):
     setting: ClassVar[str] = "encoder_connector"
 
     content: int
-    """What the items show whose encoder output it is."""
+    """The content of the output."""
 
 
 OPERATIONS: tuple[type[Operation], ...] = (
