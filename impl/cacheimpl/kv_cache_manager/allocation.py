@@ -25,8 +25,8 @@ def allocate(
     for group in groups:
         group.roll_back(request, demand.computed)
         group.give_back(request, demand)
-    adopted = (block for plan in plans for block in plan.beginning if not block.is_null)
-    free = pool.get_num_free_blocks() - sum(block.ref_cnt == 0 for block in adopted)
+    idle = (len([block for block in plan.beginning if block.ref_cnt == 0 and not block.is_null]) for plan in plans)
+    free = pool.get_num_free_blocks() - sum(idle)
     room, needed = free - demand.watermark, sum(plan.needed for plan in plans)
     if needed > room - demand.reserved or sum(plan.whole for plan in plans) > room:
         return None

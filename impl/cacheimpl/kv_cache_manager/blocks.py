@@ -109,7 +109,8 @@ class FreeKVCacheBlockQueue:
 
     def remove(self, block: KVCacheBlock) -> None:
         """Remove this block. Raises `FreeQueueError` if it is not queued."""
-        _check_block(block)
+        if not isinstance(block, KVCacheBlock):
+            _check_block(block)
         before, after = block.prev_free_block, block.next_free_block
         if block._queue is not self or before is None or after is None:  # noqa: SLF001  # the queue's mark
             raise FreeQueueError(f"block {block.block_id} is not in the free queue")
@@ -124,7 +125,11 @@ class FreeKVCacheBlockQueue:
 
     def append_n(self, blocks: Iterable[KVCacheBlock]) -> None:
         """Add blocks at the end, in this order."""
-        new, tail = self._all_new(blocks), self.fake_free_list_tail
+        self._append_all(self._all_new(blocks))
+
+    def _append_all(self, new: Sequence[KVCacheBlock]) -> None:
+        """The same of blocks that are not in the queue, each once."""
+        tail = self.fake_free_list_tail
         before: Any = tail.prev_free_block
         for block in new:
             before.next_free_block, block.prev_free_block = block, before

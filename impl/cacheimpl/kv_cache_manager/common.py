@@ -142,6 +142,8 @@ class CommonCalls:
             for number, (reach, size) in enumerate(zip(layout.reaches, layout.block_sizes, strict=True))
         ]
         self._tables = self._groups[0]
+        for number, group in enumerate(self._groups):
+            group.beside = next((one for one in self._groups[:number] if one.block_size == group.block_size), None)
 
     @property
     def usage(self) -> float:
@@ -204,6 +206,7 @@ class CommonCalls:
         executed = executed_of(request)
         for group in self._groups:
             group.passed(request, executed)
+        for group in self._groups:
             group.release(request.request_id)
 
     def evict_blocks(self, block_ids: Iterable[int]) -> None:
@@ -254,9 +257,11 @@ class CommonCalls:
     def _found_in_all(self, request: ComputedRequest, most: int) -> tuple[list[list[KVCacheBlock]], int, int]:
         """Full attention says how long a prefix can be; the others are asked for each length, the longest first."""
         proofs = [self._proof(group, most) for group in self._groups]
+        whole: dict[Tables, list[KVCacheBlock]] = {}
         for group, proof in zip(self._groups, proofs, strict=True):
             if most >= self._alignment and group.reach.kind is Kind.FULL:
-                most = min(most, len(group.found(request, proof)) * group.block_size)
+                whole[group] = group.found(request, proof)
+                most = min(most, len(whole[group]) * group.block_size)
         longest = most // self._alignment * self._alignment
         if not longest:
             return [[] for _ in self._groups], 0, 0
@@ -265,10 +270,13 @@ class CommonCalls:
             for group, proof in zip(self._groups, proofs, strict=True)
         ]
         for tokens in range(longest, 0, -self._alignment):
-            hits = [group.hits_of(its, tokens) for group, its in zip(self._groups, links, strict=True)]
-            whole = [its for its in hits if its is not None]
-            if len(whole) == len(hits):
-                return whole, tokens, longest
+            hits = [
+                whole[group][: tokens // group.block_size] if group in whole else group.hits_of(its, tokens)
+                for group, its in zip(self._groups, links, strict=True)
+            ]
+            there = [its for its in hits if its is not None]
+            if len(there) == len(hits):
+                return there, tokens, longest
         return [[] for _ in self._groups], 0, longest
 
     def _proof(self, group: Tables, most: int) -> int:

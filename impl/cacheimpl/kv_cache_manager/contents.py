@@ -70,6 +70,20 @@ class Contents:
         """The number of contents in use."""
         return len(self._known)
 
+    def chain(self, parent: Content | None, pieces: Sequence[Piece]) -> list[Content]:
+        """The contents of these tokens, one behind the other, as `of` without its calls; they depend on tokens only."""
+        known, gone, contents = self._known, self._gone, list[Content]()
+        for piece in pieces:
+            key = parent, piece, None
+            reference = known.get(key)
+            parent = None if reference is None else reference()
+            if parent is None:
+                parent = Content(key[0], piece, None)
+                reference = known[key] = Reference(parent, gone)
+                reference.key = key
+            contents.append(parent)
+        return contents
+
     def of(self, parent: Content | None, piece: Piece, extra_keys: Hashable) -> Content:
         """The content of these tokens behind this parent."""
         key = parent, piece, extra_keys
@@ -269,6 +283,7 @@ class Chains:
         """None where there is one group only."""
         self.contents = Contents() if contents is None else contents
         """Groups with blocks of one size share them: a key says of which group a block is."""
+        self._compared = compared
         self._of: Callable[[Content | None, Piece, Hashable], Content] = self.contents.of if compared else Content
         """Where contents are not compared, because rules trust hashes, equal ones need not be one object."""
         self._hash = hash_function
@@ -310,8 +325,53 @@ class Chains:
 
     def alike(self, links: Sequence[Link]) -> list[Link]:
         """The links of the same blocks in this group; `links` are those of a group with the same contents."""
-        group = self.group
-        return [Link(content, key_of(block_hash, group), block_hash, group or 0) for content, _, block_hash, _ in links]
+        group, number, new = self.group, self.group or 0, tuple.__new__  # without the call of a function of Python
+        ending = number.to_bytes(GROUP_BYTES, "big")
+        return [
+            new(Link, (content, hashed + ending if type(hashed) is bytes else key_of(hashed, group), hashed, number))
+            for content, _, hashed, _ in links
+        ]
+
+    def first_copies(
+        self, request: TokenRequest, pieces: Sequence[Piece], registered: Mapping[Hashable, Mapping[int, Any]]
+    ) -> tuple[list[Link], list[Any]]:
+        """The links of the leading full blocks, as long as the first block under each key has the content; and those.
+
+        None for a request without keys, or if its blocks depend on more than tokens. `pieces` are the tokens of its
+        full blocks, `registered` are blocks by key.
+        """
+        links, blocks = list[Link](), list[Any]()
+        given = getattr(request, "block_hashes", None) or ()
+        if not is_plain(request):
+            return links, blocks
+        group, number, content = self.group, self.group or 0, None
+        ending, new, scale = number.to_bytes(GROUP_BYTES, "big"), tuple.__new__, self.scale
+        for piece, hashed in zip(pieces, given[scale - 1 :: scale], strict=False):
+            key = hashed + ending if type(hashed) is bytes else key_of(hashed, group)
+            copies = registered.get(key)
+            if not copies:
+                break
+            first = next(iter(copies.values()))
+            its = first.content
+            if its.parent is not content or its.piece != piece or its.extra_keys is not None:
+                break
+            content = its
+            links.append(new(Link, (its, key, hashed, number)))
+            blocks.append(first)
+        return links, blocks
+
+    def named(self, request: TokenRequest, pieces: Sequence[Piece], known: Sequence[Link], blocks: int) -> list[Link]:
+        """The links of the first `blocks` full blocks but the known ones; `pieces` are the tokens of all of them."""
+        if not self._compared or not is_plain(request) or not self.brings_keys(request, blocks):
+            return list(self.links(request, pieces, known, blocks))
+        first, group, number, new, scale = len(known), self.group, self.group or 0, tuple.__new__, self.scale
+        contents = self.contents.chain(known[-1].content if known else None, pieces[first:blocks])
+        hashes: Any = getattr(request, "block_hashes", ())
+        ending = number.to_bytes(GROUP_BYTES, "big")
+        return [
+            new(Link, (content, hashed + ending if type(hashed) is bytes else key_of(hashed, group), hashed, number))
+            for content, hashed in zip(contents, hashes[(first + 1) * scale - 1 : blocks * scale : scale], strict=True)
+        ]
 
     def links(
         self,

@@ -113,6 +113,11 @@ class Execution(Finding):
         if self.reach.kind is Kind.FULL:  # behind a block that cannot be found is none that can be
             cut = begin > 0 and holding.blocks[begin - 1].block_hash is None
             return [] if cut and self.rules.whole_prefixes else [(begin, full)]
+        if self.reach.kind is not Kind.STATE and not self.rules.aligned and self.pool.null_block is not None:
+            while begin < full and holding.blocks[begin].is_null:
+                begin += 1
+            if self.pool.null_block not in holding.blocks[begin:full]:
+                return [(begin, full)] if begin < full else []
         runs = list[tuple[int, int]]()
         for position in range(begin, full):
             if self._is_registered(holding, position, tokens):

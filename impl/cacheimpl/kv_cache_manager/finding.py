@@ -82,6 +82,8 @@ class Finding:
         self.new_block_ids: list[int] = []
         self.looked_up: tuple[ComputedRequest | None, list[Piece], list[Link]] = None, [], []
         """The request that was looked up last, the tokens of its full blocks, and the contents of its hits."""
+        self.beside: Finding | None = None
+        """An earlier group with blocks of the same size: what its blocks hold is the same object."""
         self.this_step: set[int] = set()
         """Blocks that were registered in this step."""
         self.req_to_blocks: dict[str, list[KVCacheBlock]] = {}
@@ -103,14 +105,13 @@ class Finding:
 
     def found(self, request: ComputedRequest, most_tokens: int) -> list[KVCacheBlock]:
         """The blocks of the longest cached prefix of the request that is within the given number of tokens."""
-        hits: list[KVCacheBlock] = []
-        links: list[Link] = []
         count, find = self.chains.full_blocks(request, most_tokens), self.pool.find
         first = self.chains.first_key(request)
         if first is not None and not self.pool.copies(first):
             return []
-        pieces = self.chains.pieces_of(request, 0, count)
-        for link in self.chains.links(request, pieces, (), count, self.pool.cached_block_hash_to_block):
+        pieces, registered = self.chains.pieces_of(request, 0, count), self.pool.cached_block_hash_to_block
+        links, hits = self.chains.first_copies(request, pieces, registered)
+        for link in self.chains.links(request, pieces, links, count, registered):
             block = find(link)
             if block is None:
                 break
@@ -138,12 +139,33 @@ class Finding:
         """The tokens of the first full blocks are known. Raises `InvalidRequestError` and changes nothing."""
         known = len(holding.known)
         if known < blocks:
-            holding.known.extend(self.chains.pieces_of(request, known, blocks))
+            other = self.holding_beside(request)
+            if other is not None and len(other.known) >= blocks:
+                holding.known += other.known[known:blocks]
+            else:
+                holding.known += self.chains.pieces_of(request, known, blocks)
 
     def name(self, holding: Holding, count: int) -> None:
         """The links of the first `count` full blocks are made, of the tokens that were known with their slots."""
         if len(holding.links) < count:
-            holding.links.extend(self.chains.links(holding.request, holding.known, holding.links, count))
+            alike = self.named_beside(holding, count)
+            holding.links += alike or self.chains.named(holding.request, holding.known, holding.links, count)
+
+    def holding_beside(self, request: ComputedRequest) -> Holding | None:
+        """The request's table in an earlier group with blocks of the same size."""
+        other = None if self.beside is None else self.beside.holdings.get(request.request_id)
+        return None if other is None or other.request is not request else other
+
+    def named_beside(self, holding: Holding, count: int) -> list[Link]:
+        """The links that are lacking, made of those of a group with blocks of the same size; none if they differ."""
+        named, other = len(holding.links), self.holding_beside(holding.request)
+        if other is None or len(other.links) < count:
+            return []
+        if named and holding.links[-1].content is not other.links[named - 1].content:
+            return []
+        if holding.known[named:count] != [link.content.piece for link in other.links[named:count]]:
+            return []
+        return self.chains.alike(other.links[named:count])
 
     def name_all(self, holding: Holding) -> None:
         """The links of all full blocks are made."""

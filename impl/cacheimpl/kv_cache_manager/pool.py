@@ -124,7 +124,11 @@ class BlockPool:
 
     def touch(self, blocks: Iterable[KVCacheBlock]) -> None:
         """Add a reference to each block, and take referenced blocks out of the free queue (KV-2)."""
-        for block in self.own(blocks):
+        self._touch_all(self.own(blocks))
+
+    def _touch_all(self, blocks: Iterable[KVCacheBlock]) -> None:
+        """The same of blocks of this pool that were looked at."""
+        for block in blocks:
             if block.ref_cnt == 0:
                 self.free_block_queue.remove(block)
             block.ref_cnt += 1
@@ -136,10 +140,15 @@ class BlockPool:
     def _take_all(self, count: int) -> list[KVCacheBlock]:
         """Take the next `count` free blocks, as `take` does."""
         blocks = self.free_block_queue.popleft_n(count)
+        cached, told = self.cached_block_hash_to_block, self.events is not None
         for block in blocks:
             key = block._block_hash  # noqa: SLF001  # as `block_hash`, without a call
             if key is not None:
-                self._forget(block, key)
+                if told or len(cached[key]) > 1:
+                    self._forget(block, key)
+                else:
+                    del cached[key]
+                    block._block_hash = block.content = None  # noqa: SLF001  # as `_forget`, without a call
             block.ref_cnt += 1
         return blocks
 
@@ -175,14 +184,18 @@ class BlockPool:
         blocks = self._check_held(blocks)
         if len({*blocks}) < len(blocks):
             raise FreeQueueError(f"a table has each block once: {[block.block_id for block in blocks]}")
+        self._release(blocks)
+
+    def _release(self, blocks: Sequence[KVCacheBlock]) -> None:
+        """The same of blocks that are a table's, so each is held and there once."""
         if self.rules.unhashed_first:
             for block in blocks:
-                if block.block_hash is None:
+                if block._block_hash is None:  # noqa: SLF001  # as `block_hash`, without a call
                     self._let_go(block)
-            blocks = [block for block in blocks if block.block_hash is not None]
+            blocks = [block for block in blocks if block._block_hash is not None]  # noqa: SLF001  # likewise
         for block in blocks:
             block.ref_cnt -= 1
-        self.free_block_queue.append_n([block for block in reversed(blocks) if block.ref_cnt == 0])
+        self.free_block_queue._append_all([block for block in reversed(blocks) if block.ref_cnt == 0])  # noqa: SLF001  # a pool's own
 
     def free_blocks(self, ordered_blocks: Iterable[Any]) -> None:
         """Remove the references of blocks that `pop_blocks_for_free` has given, in reverse order."""

@@ -197,11 +197,14 @@ class Tables(Execution):
     def _hold(self, hits: Sequence[KVCacheBlock], links: Sequence[Link]) -> bool:
         """Whether these blocks hold the beginning of the request, now (KV-7)."""
         first = self.reach.first_needed(len(hits) * self.block_size, self.block_size)
-        there = enumerate(zip(hits, links, strict=False))
-        return len(hits) <= len(links) and all(
-            (block.content is link.content and block.block_hash == link.key) or (block.is_null and position < first)
-            for position, (block, link) in there
-        )
+        if len(hits) > len(links):
+            return False
+        unlike = [
+            position
+            for position, (block, link) in enumerate(zip(hits, links, strict=False))
+            if block.content is not link.content or block._block_hash != link.key  # noqa: SLF001  # as `block_hash`
+        ]
+        return all(hits[position].is_null and position < first for position in unlike)
 
     def _whole(self, request: ComputedRequest, owned: int) -> int:
         """How many blocks more all tokens of the request need."""
@@ -212,7 +215,7 @@ class Tables(Execution):
 
     def _adopt(self, request: ComputedRequest, plan: Plan) -> Holding:
         """The hits become the beginning of a new table (KV-1)."""
-        self.pool.touch(block for block in plan.beginning if not block.is_null)
+        self.pool._touch_all([block for block in plan.beginning if not block.is_null])  # noqa: SLF001  # a table's own
         blocks = self.req_to_blocks[request.request_id] = list(plan.beginning)
         due = self.reach.unread_from(0, self.block_size)
         holding = Holding(request, blocks, len(blocks), computed=plan.found, scheduled=plan.found, due=due)
@@ -222,7 +225,8 @@ class Tables(Execution):
     def release(self, request_id: str) -> None:
         """The request has no table any more; nothing, where it had none."""
         blocks = [block for block in self.pop(request_id) if not block.is_null]
-        self.pool.release(blocks if self.caching or self.rules.reversed_uncached else blocks[::-1])
+        forwards = self.caching or self.rules.reversed_uncached
+        self.pool._release(blocks if forwards else blocks[::-1])  # noqa: SLF001  # a table's own
 
     def pop(self, request_id: str) -> list[KVCacheBlock]:
         """The same, and its blocks keep their references; none where it had no table."""

@@ -12,6 +12,7 @@ from tests.planting import Change, planted
 from cacheimpl.kv_cache_manager import KVCacheBlock, KVCacheManagerError
 from cacheimpl.kv_cache_manager.allocation import allocate
 from cacheimpl.kv_cache_manager.blocks import FreeKVCacheBlockQueue
+from cacheimpl.kv_cache_manager.contents import Chains
 from cacheimpl.kv_cache_manager.pool import BlockPool
 from cacheimpl.kv_cache_manager.tables import Tables
 from cacheproof.foundation.errors import InputError
@@ -153,10 +154,10 @@ def never_stale(tables: Tables, hits: Any, links: Any) -> bool:
 @pytest.mark.parametrize(
     ("owner", "method", "wrong", "where"),
     [
-        (BlockPool, "touch", late_touch, "shared-prefix"),
+        (BlockPool, "_touch_all", late_touch, "shared-prefix"),
         (BlockPool, "_let_go", append_always, "any-call"),
         (BlockPool, "_take_all", keep_hash, "any-call"),
-        (BlockPool, "release", forwards, "any-call"),
+        (BlockPool, "_release", forwards, "any-call"),
         (BlockPool, "find", last_copy, "shared-prefix"),
         (BlockPool, "find", any_copy, "equal-hashes"),
         (BlockPool, "reset_prefix_cache", reset_always, "any-call"),
@@ -183,6 +184,7 @@ def test_planted_bugs_are_found(
         ),
         (Change(allocate, "$plan.length + $more", "1 + $more"), "two-groups"),
         (Change(Tables.plan, "$demand.lookahead", "1"), "any-call"),
+        (Change(Chains.first_copies, "$its.piece != $piece", "False"), "equal-hashes"),
         (Change(Tables.begin, "$plan.end", "0"), "any-call"),
         (Change(Tables._check, "$end > self.longest", "$end > self.longest + 1"), "drafts"),
         (Change(Tables._check, "$hits and $holding is not None", "False"), "again"),

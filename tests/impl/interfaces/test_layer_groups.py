@@ -14,6 +14,7 @@ from tests.planting import Change, planted
 
 from cacheimpl.kv_cache_manager import KVCacheBlocks, KVCacheManagerError, LaterKVCacheManager
 from cacheimpl.kv_cache_manager.common import CommonCalls
+from cacheimpl.kv_cache_manager.contents import Chains
 from cacheimpl.kv_cache_manager.errors import StaleBlocksError
 from cacheimpl.kv_cache_manager.finding import Finding
 from cacheimpl.kv_cache_manager.reach import NEVER, Kind, Reach
@@ -43,7 +44,7 @@ def is_estimated_too_high(finding: object) -> bool:
     return finding.expected.outcome == REFUSED and ours is not None and ours.code is Code.DONE
 
 
-@pytest.mark.parametrize("opened", [targets.open_later, targets.open_passed])
+@pytest.mark.parametrize("opened", [targets.open_later, targets.open_keyed, targets.open_passed])
 def test_lockstep_in_every_scope(opened: Open) -> None:
     found = dict(findings("layer_groups", "normative", opened, steps=300))
     assert len(found) >= 10
@@ -168,19 +169,51 @@ BUGS: dict[str, tuple[str, Change]] = {
     ),
     "a step in flight loses its window": ("ahead", Change(Tables.give_back, "holding.computed", "demand.computed")),
     "a block for each position of a state": ("states", Change(Tables._needed, "min(1, missing)", "missing")),
+    "a hit of full attention goes on behind that of all groups": (
+        "states",
+        Change(CommonCalls._found_in_all, "whole[group][: $tokens // $group.block_size]", "whole[group]"),
+    ),
     "loaded blocks that are not counted": ("loaded", Change(Tables.plan, "max(owned, loaded)", "max(owned, length)")),
 }
+
+
+WITH_KEYS: dict[str, tuple[str, Change]] = {
+    "the contents of a hit once more": (
+        "window",
+        Change(
+            Finding.named_beside, "self.chains.alike($other.links[$named:$count])", "self.chains.alike($other.links)"
+        ),
+    ),
+    "the tokens of a hit once more": (
+        "window",
+        Change(Finding.learn, "$other.known[$known:$blocks]", "$other.known[:$blocks]"),
+    ),
+    "the last of several copies is found": (
+        "states",
+        Change(Chains.first_copies, "next(iter($copies.values()))", "list($copies.values())[-1]"),
+    ),
+    "a hit with the keys of another group": (
+        "window",
+        Change(Chains.first_copies, "$hashed + $ending", "$hashed + bytes((0, 0, 0, 1))"),
+    ),
+    "a key of the block before": (
+        "sizes",
+        Change(Chains.named, "($first + 1) * $scale - 1", "max(0, ($first + 1) * $scale - 2)"),
+    ),
+    "a chain that begins anew": ("window", Change(Chains.named, "known[-1].content if known else None", "None")),
+}
+"""Bugs that requests with keys show, each one object until it is freed."""
+BUGS.update(WITH_KEYS)
 
 
 @pytest.mark.parametrize("bug", BUGS)
 def test_planted_bugs_are_noticed(bug: str) -> None:
     """A difference in this scope, or an exception that no outcome stands for."""
     where, change = BUGS[bug]
+    opened = targets.open_keyed if bug in WITH_KEYS else targets.open_later
     with planted(change):
         try:
-            noticed = differs(
-                "layer_groups", "normative", targets.open_later, steps=3000, only=lambda scope: scope.name == where
-            )
+            noticed = differs("layer_groups", "normative", opened, steps=3000, only=lambda scope: scope.name == where)
         except (AssertionError, IndexError, KVCacheManagerError):
             noticed = True
     assert noticed

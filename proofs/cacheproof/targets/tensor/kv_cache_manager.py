@@ -74,7 +74,7 @@ class Request:
     all_token_ids: list[int]
     num_computed_tokens: int = 0
     num_in_flight_tokens: int = 0
-    block_hashes: list[int] = field(default_factory=list)
+    block_hashes: list[Any] = field(default_factory=list)
     mm_features: tuple[()] = field(default=())
 
 

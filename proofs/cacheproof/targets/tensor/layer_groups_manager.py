@@ -13,6 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from cacheimpl.kv_cache_manager import KV_2025_10, KV_2026_11, NORMATIVE, KVCacheBlocks, LaterKVCacheManager, Rules
+from cacheimpl.kv_cache_manager.contents import hash_of
 from cacheimpl.kv_cache_manager.rules import Register
 from cacheproof.model.target import factory_of
 from cacheproof.targets.tensor.kv_cache_manager import UNHASHED, Request
@@ -64,10 +65,15 @@ def spec_of(config: Config, group: int) -> Any:
 
 
 class GroupsTarget:
-    """One manager in one configuration."""
+    """One manager in one configuration.
 
-    def __init__(self, rules: Rules) -> None:
-        self._rules = rules
+    `keyed`: a request brings the keys of its hash blocks, and is one object until it is freed, as in engines. Otherwise
+    each call brings another object, without keys.
+    """
+
+    def __init__(self, rules: Rules, *, keyed: bool = False) -> None:
+        self._rules, self._keyed = rules, keyed
+        self._requests: dict[int, Request] = {}
         self._config: Config | None = None
         self._manager: Any = None
         self._progress: dict[int, Progress] = {}
@@ -86,7 +92,7 @@ class GroupsTarget:
             SimpleNamespace(kv_cache_spec=spec_of(config, number), is_eagle_group=is_drafting(config, number))
             for number in range(len(config.kinds))
         ]
-        self._config, self._progress = config, {}
+        self._config, self._progress, self._requests = config, {}, {}
         self._manager = LaterKVCacheManager(
             SimpleNamespace(num_blocks=config.blocks, kv_cache_groups=groups),
             max_model_len=max(1, *config.lengths),
@@ -171,6 +177,7 @@ class GroupsTarget:
         if self._progress.pop(op.request, None) is None:
             return ABSENT
         self._manager.free(self._request(op.request, self._there.lengths[op.request]))
+        self._requests.pop(op.request, None)
         return DONE
 
     def _reset_prefix_cache(self, _: calls.ResetPrefixCache) -> Outcome:
@@ -188,7 +195,13 @@ class GroupsTarget:
         """The request with its first `tokens` tokens."""
         config = self._there
         written = [content for content in config.chains[number] for _ in range(config.hash_size)][:tokens]
-        return Request(str(number), [*written, *[UNHASHED] * (tokens - len(written))])
+        request = Request(str(number), [*written, *[UNHASHED] * (tokens - len(written))])
+        if not self._keyed:
+            return request
+        kept = self._requests.setdefault(number, request)
+        kept.all_token_ids = request.all_token_ids
+        kept.block_hashes = [bytes((content,)) for content in config.chains[number][: tokens // config.hash_size]]
+        return kept
 
     def _tables(self) -> Iterator[tuple[int, ...]]:
         for number in range(len(self._there.lengths)):
@@ -199,7 +212,7 @@ class GroupsTarget:
 
     def _group_of(self, block: Any) -> int:
         """The group that a registered block is for: with one group a key does not name it."""
-        return block.block_hash[1] if len(self._there.kinds) > 1 else 0
+        return hash_of(block.block_hash, several=len(self._there.kinds) > 1)[1]
 
     @property
     def _encoder_tokens(self) -> int:
@@ -213,12 +226,14 @@ class GroupsTarget:
         return self._config
 
 
-def _opener(rules: Rules) -> Callable[[object], GroupsTarget]:
-    return factory_of("layer_groups", partial(GroupsTarget, rules))
+def _opener(rules: Rules, *, keyed: bool = False) -> Callable[[object], GroupsTarget]:
+    return factory_of("layer_groups", partial(GroupsTarget, rules, keyed=keyed))
 
 
 open_later = _opener(NORMATIVE._replace(register=Register.COMMITTED))
 """Normatively, with `commit` as the only word on what was executed."""
+open_keyed = _opener(NORMATIVE._replace(register=Register.COMMITTED), keyed=True)
+"""The same, with requests as engines have them: one object each, which brings its keys."""
 open_passed = _opener(NORMATIVE)
 """Normatively; a call that brings the request says it, too."""
 open_2025_10 = _opener(KV_2025_10)
