@@ -115,6 +115,7 @@ nightly-fuzz: $(READY)
 	$(BIN)/cacheproof fuzz mirror --scope all-faults --target torch --profile nightly --driver lockstep
 	$(BIN)/cacheproof fuzz mirror --scope all-faults --target python:cacheproof.targets.tensor.mirror_classes:open_mirror --profile nightly
 	$(BIN)/cacheproof fuzz layer_groups --target python:cacheproof.targets.tensor.layer_groups_manager:open_later --profile nightly --driver lockstep
+	$(BIN)/cacheproof fuzz layer_groups --target python:cacheproof.targets.tensor.layer_groups_manager:open_keyed --profile nightly --driver lockstep
 	$(BIN)/cacheproof fuzz kv_blocks --target torch --macros --requests 64 --profile nightly
 	$(BIN)/cacheproof fuzz kv_blocks --target torch --macros --requests 4096 --steps 200000
 	$(BIN)/cacheproof fuzz scheduler --target torch --macros --requests 12 --steps 20000

@@ -40,7 +40,7 @@ BUGS: dict[str, tuple[str, Change]] = {
     # what each kind reads
     "a window is a token too narrow": (
         "window",
-        Change(groups.Layers.back.fget, "self.reach.span - 1", "self.reach.span - 2"),  # type: ignore[arg-type]  # a property
+        Change(vars(groups.Layers)["back"].fget, "self.reach.span - 1", "self.reach.span - 2"),
     ),
     "a chunk goes on over its end": (
         "chunks",
@@ -74,12 +74,12 @@ BUGS: dict[str, tuple[str, Change]] = {
     ),
     "draft layers need no block behind the hit": (
         "drafting",
-        Change(groups.Layers.proofs.fget, "1 if $x else 0", "0"),  # type: ignore[arg-type]  # a property
+        Change(vars(groups.Layers)["proofs"].fget, "1 if $x else 0", "0"),
     ),
     "states have draft layers": (
         "states apart",
         Change(
-            groups.Layers.proofs.fget,  # type: ignore[arg-type]  # a property
+            vars(groups.Layers)["proofs"].fget,
             "self.drafting and self.reach.kind is not Kind.STATE",
             "self.drafting",
         ),
