@@ -3,8 +3,9 @@
 `decode` is a step of one token for every running request, `admit` a new prompt that evicts, `hit` a cached prompt. The
 classes serve one request at a time. A release serves two groups.
 
-Bursts on tensors have tables of full attention only, so both groups of `tensor_decode` and `tensor_admit` are full attention. A
-release takes no second group of full attention; its second group has a window wider than any request instead.
+Bursts on tensors have tables of full attention only, so both groups of `tensor_decode` and `tensor_admit` are full
+attention. A release takes no second group of full attention; its second group has a window wider than any request
+instead.
 """
 
 from __future__ import annotations
