@@ -126,6 +126,28 @@ def test_a_hit_of_one_group_is_none_of_another() -> None:
     assert keys == [True, True, False, False]
 
 
+def test_a_hit_is_one_for_the_same_adapter_only() -> None:
+    """Two requests bring the same key for the same tokens, as from a hash that collides; one of them has an adapter."""
+    groups = [
+        SimpleNamespace(kv_cache_spec=type(name, (SimpleNamespace,), {})(block_size=2, **more))
+        for name, more in (("FullAttentionSpec", {}), ("SlidingWindowSpec", {"sliding_window": 8}))
+    ]
+    config = SimpleNamespace(num_blocks=16, kv_cache_groups=groups)
+    manager = LaterKVCacheManager(config, 64, scheduler_block_size=2, hash_block_size=2)
+    adapter = SimpleNamespace(lora_int_id=1, lora_name="a", lora_path="a")
+    with_one: Any = later_request("0", [1, 2, 3, 4, 5], lora_request=adapter)
+    without: Any = later_request("1", [1, 2, 3, 4, 6])
+    again: Any = later_request("2", [1, 2, 3, 4, 6], lora_request=adapter)
+    for request in (with_one, without, again):
+        request.block_hashes = [b"0", b"1"]
+    manager.allocate_slots(with_one, 5)
+    manager.cache_blocks(with_one, 5)
+    assert manager.get_computed_blocks(without)[1] == 0
+    assert manager.get_computed_blocks(again)[1] == 4
+    with planted(Change(Chains.first_copies, "$its.extra_keys is not None", "False")):
+        assert manager.get_computed_blocks(without)[1] == 4
+
+
 def test_the_number_of_tokens_with_which_a_block_goes_back() -> None:
     """`unread_from` is the least number of tokens behind which `first_needed` is beyond the block."""
     kinds = [

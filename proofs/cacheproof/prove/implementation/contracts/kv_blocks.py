@@ -166,7 +166,7 @@ LEDGER = {
         f"{CALLS}, any number of tokens", EarlyKVCacheManager.allocate_slots, {"tokens": 5}, 5
     ),
     "allocate_more_slots": Beside(f"{CALLS}, any number of tokens", Tables.lengthen, {"tokens": 2}, 3, nightly=True),
-    "allocate_behind_a_hit": Beside(f"{CALLS}, any number of tokens", BlockPool.touch, {"tokens": 1}, 3, nightly=True),
+    "allocate_behind_a_hit": Beside(f"{CALLS}, any number of tokens", Tables.begin, {"tokens": 1}, 3, nightly=True),
     "commit": Beside(f"{CALLS}, any number of tokens", Execution.commit, {"computed": 4}, 3, nightly=True),
     "roll_back": Beside(f"{CALLS}, any number of tokens", Execution.roll_back, {"computed": 2}, 3, nightly=True),
     "get_computed_blocks": Beside(

@@ -6,6 +6,7 @@ from icontract import ensure, require
 
 from cacheimpl.kv_cache_manager.reach import Kind, Reach
 from cacheimpl.kv_cache_manager.sizes import blocks_for
+from cacheimpl.layer_groups.groups import Layers
 from cacheproof.prove.contract import Beside, Pair
 from cachespec import kv_blocks
 from cachespec.layer_groups import configuration, prefixes
@@ -74,6 +75,29 @@ def implemented_state(tokens: int, span: int, size: int) -> int:
     return implemented_first(STATE, tokens, span, size)
 
 
+def on_tensors(kind: int, tokens: int, span: int, size: int) -> int:
+    """The first position that is read, by the formula that tensors have for all kinds."""
+    if min(span, size) < 1 or tokens < 0:
+        raise ValueError
+    one = Layers(Reach(KINDS[kind], span), size)
+    return max(0, tokens - tokens % one.chunk - one.back) // size
+
+
+def window_on_tensors(tokens: int, span: int, size: int) -> int:
+    """A sliding window."""
+    return on_tensors(WINDOW, tokens, span, size)
+
+
+def chunk_on_tensors(tokens: int, span: int, size: int) -> int:
+    """Chunked local attention."""
+    return on_tensors(CHUNK, tokens, span, size)
+
+
+def state_on_tensors(tokens: int, span: int, size: int) -> int:
+    """A state."""
+    return on_tensors(STATE, tokens, span, size)
+
+
 def specified_blocks(tokens: int, size: int) -> int:
     """Blocks of a group of layers."""
     if size < 1:
@@ -97,6 +121,7 @@ def implemented_blocks(tokens: int, size: int) -> int:
 
 LAYERS = "any count of tokens, any positive span and block size"
 READ = {"tokens": 9, "span": 4, "size": 2}
+BACK, CHUNK_OF = (vars(Layers)[name].fget for name in ("back", "chunk"))
 PAIRS = {
     "first_needed_full": Pair(
         "the first position read by full attention",
@@ -127,6 +152,30 @@ PAIRS = {
         specified_state,
         implemented_state,
         Reach.first_needed,
+        READ,
+        LAYERS,
+    ),
+    "first_on_tensors_window": Pair(
+        "the first position read by a sliding window, on tensors",
+        specified_window,
+        window_on_tensors,
+        BACK,
+        READ,
+        LAYERS,
+    ),
+    "first_on_tensors_chunk": Pair(
+        "the first position read by chunked local attention, on tensors",
+        specified_chunk,
+        chunk_on_tensors,
+        CHUNK_OF,
+        READ,
+        LAYERS,
+    ),
+    "first_on_tensors_state": Pair(
+        "the first position read by a state-space layer, on tensors",
+        specified_state,
+        state_on_tensors,
+        BACK,
         READ,
         LAYERS,
     ),
