@@ -59,7 +59,7 @@ class Tables(Execution):
             length=length,
             needed=needed,
             whole=max(0, self._whole(request, owned) if demand.whole else 0),
-            spare=self.widest() - owned - needed if needed > 0 else 0,
+            spare=max(0, self.widest() - owned - needed) if needed > 0 else 0,
         )
 
     def _beginning(self, hits: Sequence[KVCacheBlock], start: int) -> list[KVCacheBlock]:

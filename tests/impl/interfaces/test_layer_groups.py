@@ -24,7 +24,7 @@ from cacheproof.model.finding import Difference
 from cacheproof.model.scope import Scope
 from cacheproof.targets.tensor import layer_groups_manager as targets
 from cachespec.kernel import REFUSED, Code
-from cachespec.layer_groups.configuration import FULL, STATE, Config
+from cachespec.layer_groups.configuration import CROSS, FULL, STATE, Config
 from cachespec.layer_groups.operations import AllocateSlots, Commit
 
 Open = Callable[[str], Any]
@@ -124,6 +124,22 @@ def test_a_hit_of_one_group_is_none_of_another() -> None:
     manager.evict_blocks([1])
     keys = [manager.block_pool.blocks[number].block_hash is None for number in (1, 2, 4, 5)]
     assert keys == [True, True, False, False]
+
+
+def longer_encoder() -> int:
+    """The blocks of cross attention where the encoder has more tokens than the longest request of the decoder."""
+    target = targets.open_later("layer_groups")
+    target.reset(Config(blocks=9, kinds=(FULL, CROSS), chains=((0, 1),), lengths=(2,), spans=(0, 4)))
+    assert target.apply(AllocateSlots(0, 0, 2)).code is Code.DONE
+    _, _, full, *rest = target.observe()["tables"]
+    assert full == 2
+    return int(rest[full + 2])
+
+
+def test_cross_attention_has_slots_for_an_encoder_that_is_longer_than_the_decoder() -> None:
+    assert longer_encoder() == 4
+    with planted(Change(Tables.plan, "max(0, self.widest() - $owned - $needed)", "self.widest() - $owned - $needed")):
+        assert longer_encoder() == 2
 
 
 def test_a_hit_is_one_for_the_same_adapter_only() -> None:
