@@ -131,9 +131,10 @@ def longer_encoder() -> int:
     target = targets.open_later("layer_groups")
     target.reset(Config(blocks=9, kinds=(FULL, CROSS), chains=((0, 1),), lengths=(2,), spans=(0, 4)))
     assert target.apply(AllocateSlots(0, 0, 2)).code is Code.DONE
-    _, _, full, *rest = target.observe()["tables"]
+    shown: Any = target.observe()["tables"]
+    full = shown[2]
     assert full == 2
-    return int(rest[full + 2])
+    return int(shown[3 + full + 2])
 
 
 def test_cross_attention_has_slots_for_an_encoder_that_is_longer_than_the_decoder() -> None:
