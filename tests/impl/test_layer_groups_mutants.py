@@ -37,7 +37,7 @@ def explored(scope: str) -> Exploration:
     return TensorSearch(model_of(COMPONENT, config_of(scope)), Plan(), judged=False, share=1.0).run()
 
 
-@pytest.mark.parametrize("scope", SCOPES)
+@pytest.mark.parametrize("scope", ["a short prompt", pytest.param("states apart", marks=pytest.mark.nightly)])
 def test_without_a_bug_nothing_is_caught(scope: str) -> None:
     """The scope file has the counts of the other scopes, and `check --engine tensor` compares them."""
     found = explored(scope)

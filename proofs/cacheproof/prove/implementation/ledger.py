@@ -69,6 +69,7 @@ OPEN: Mapping[str, str] = MappingProxyType({
     "cacheimpl.scheduler.reserving": SCHEDULER,
     "cacheimpl.scheduler.rounds": SCHEDULER,
     "cacheimpl.scheduler.single": SCHEDULER,
+    "cacheimpl.scheduler.state:empty": SCHEDULER,
     "cacheimpl.scheduler.transferring": SCHEDULER,
     "cacheimpl.scheduler.transfers": SCHEDULER,
     "cacheimpl.writing:_put_in_place": IN_PLACE,
