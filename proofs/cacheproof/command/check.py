@@ -26,6 +26,7 @@ from cacheproof.search.campaign import (
     NATIVE,
     OF_SPECIFICATION,
     REFERENCE,
+    SHARING,
     Run,
     Task,
     engine_named,
@@ -63,7 +64,8 @@ def command(
         str,
         typer.Option(
             help="The explorer: reference or native (the specification, in Python or compiled), auto (the faster of "
-            "these), or tensor (our implementation, without properties of progress)."
+            "these), cuda (compiled, on a CUDA device) or tensor (our implementation). The last two do not judge "
+            "progress."
         ),
     ] = AUTO,
     which: Annotated[
@@ -126,7 +128,7 @@ def command(
     if engine == AUTO:
         engine = REFERENCE
     engine_named(engine)
-    if not of_specification and split > 1:
+    if engine not in SHARING and split > 1:
         raise InputError(f"--split is for the engines {REFERENCE} and {NATIVE}")
     if of_specification and refine is not None:
         raise InputError(f"--refine compares an implementation with what the {REFERENCE} engine explores: add --engine")

@@ -7,10 +7,13 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.table import Table
 
 from cacheproof.foundation.console import Report, progress
 from cacheproof.foundation.errors import InputError
 from cacheproof.model.registry import AnyComponent, AnyVariant, component_named, components, variant_named
+from cacheproof.search.cuda.build import Usage, usage
+from cacheproof.search.cuda.text import for_device
 from cacheproof.search.native.build import ready
 from cacheproof.search.native.library import library_name, translated
 from cacheproof.search.native.reading import Shown, functions_named
@@ -30,6 +33,15 @@ def command(
         str | None,
         typer.Option(metavar="FUNCTION", help="Print this function in Python and in C++.", show_default="compile all"),
     ] = None,
+    cuda: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ARCHITECTURE",
+            help="Compile with nvcc for this architecture, such as sm_90, and show what the kernels use. It needs no "
+            "device. May be repeated.",
+            show_default="for this machine's processor",
+        ),
+    ] = None,
 ) -> Report:
     """Compile the specification for `check --engine native`, or show what a function becomes.
 
@@ -44,6 +56,8 @@ def command(
     ]
     if show is not None:
         return _shown(units, show)
+    if cuda:
+        return _used(units, list(dict.fromkeys(cuda)))
     rows = []
     with progress() as tell:
         for component, each in units:
@@ -65,6 +79,21 @@ def _ready(component: AnyComponent, variant: AnyVariant) -> dict[str, object]:
         "library": str(path),
         "seconds": time.perf_counter() - begun,
     }
+
+
+def _used(units: list[tuple[AnyComponent, AnyVariant]], architectures: list[str]) -> Report:
+    """What the kernels of each variant use."""
+    rows: list[dict[str, object]] = []
+    with progress() as tell:
+        for component, variant in units:
+            for architecture in architectures:
+                tell(f"{component.name} {variant.tag}, {architecture}")
+                found = usage(for_device(translated(component, variant).text), architecture)
+                rows += [{"component": component.name, "variant": variant.tag, **one._asdict()} for one in found]
+    table = Table("component", "variant", *(name.replace("_", " ") for name in Usage._fields))
+    for row in rows:
+        table.add_row(*(f"{value:,}" if isinstance(value, int) else str(value) for value in row.values()))
+    return Report({"kernels": rows}, [table])
 
 
 def _shown(units: list[tuple[AnyComponent, AnyVariant]], name: str) -> Report:

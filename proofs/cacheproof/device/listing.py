@@ -184,6 +184,19 @@ CHECKS = (
         f"{HERE}.exploring:exploration",
         "the same",
     ),
+    Check(
+        "native-exploration",
+        "default scopes explored by kernels of the compiled specification, against the golden counts and digests, as "
+        "many as 240 seconds allow",
+        "cacheproof.device.native:exploration",
+        "the same kernels, emulated, in small scopes",
+    ),
+    Check(
+        "native-exploration-speed",
+        "large scopes explored by these kernels, beside one thread of the native engine on the host",
+        "cacheproof.device.native:speed",
+        "the emulated kernels, in a small scope",
+    ),
 )
 
 FIGURES = (
@@ -226,6 +239,15 @@ FIGURES = (
         needs_cuda=False,
         goal=144e6,
         goal_is_most=False,
+    ),
+    *(
+        Figure(name, "native-exploration-speed", unit, about, needs_cuda=False)
+        for name, unit, about in (
+            ("native-states", "1/s", "states explored in a second by kernels of the compiled specification"),
+            ("native-transitions", "1/s", "transitions in a second, likewise"),
+            ("native-transitions-on-host", "1/s", "transitions in a second of the native engine with one thread"),
+            ("native-times-host", "times", "the rate of the device as a multiple of the host's"),
+        )
     ),
 )
 

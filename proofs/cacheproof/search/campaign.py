@@ -28,10 +28,15 @@ NATIVE = "native"
 """The engine that explores the specification, compiled."""
 AUTO = "auto"
 """For each variant the faster one of these two."""
-OF_SPECIFICATION = (REFERENCE, NATIVE)
+CUDA = "cuda"
+"""The engine that explores the specification, compiled, on a CUDA device."""
+SHARING = (REFERENCE, NATIVE)
+"""Engines in which several processes or threads share a run."""
+OF_SPECIFICATION = (*SHARING, CUDA)
 ENGINES = {
     REFERENCE: "cacheproof.search.reference",
     NATIVE: "cacheproof.search.native",
+    CUDA: "cacheproof.search.cuda",
     "tensor": "cacheproof.search.tensor",
 }
 
@@ -146,7 +151,7 @@ class Effort:
         """How many share a run: several if that was asked for, or if a single run is known to be large."""
         if self.split:
             return self.split
-        alone = len(tasks) == 1 and tasks[0].engine in OF_SPECIFICATION
+        alone = len(tasks) == 1 and tasks[0].engine in SHARING
         return self.jobs if alone and (_expectation(tasks[0]).states or 0) >= SHARED_FROM else 1
 
 
@@ -365,7 +370,8 @@ def judged_anew(run: Run) -> Run:
 def perform_all(tasks: Sequence[Task], effort: Effort, show: Show) -> Iterator[Run]:
     """Every run, as it ends. An interruption ends those in progress with what is known so far, and starts no others."""
     shared_by = effort.shared_by(tasks)
-    if effort.jobs == 1 or len(tasks) < 2 or shared_by > 1:
+    on_a_device = any(task.engine == CUDA for task in tasks)  # each run takes what is left of its memory
+    if on_a_device or effort.jobs == 1 or len(tasks) < 2 or shared_by > 1:
         yield from _one_after_another(tasks, effort, shared_by, show)
     else:
         libraries = dict.fromkeys(_library(task) for task in tasks if task.engine == NATIVE)

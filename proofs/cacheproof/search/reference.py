@@ -231,11 +231,15 @@ class ReferenceSearch:
         found = [(min(places), rule) for rule in rules if (places := _places(seen, rule.name))]
         return sorted(found, key=itemgetter(0))
 
+    def counterexamples(self) -> list[Violation]:
+        """Of each violated property of states and steps the shortest one, executed again by the specification."""
+        return [violation_at(self.graph, rule, at, self.lineage) for at, rule in self.first_broken(self.accounts())]
+
     def result(self, ending: Ending, lasting: list[Violation]) -> Exploration:
         """What was seen, with every counterexample executed again by the specification."""
         seen = self.accounts()
         component, variant = self.graph.component, self.graph.variant
-        shown = [violation_at(self.graph, rule, at, self.lineage) for at, rule in self.first_broken(seen)]
+        shown = self.counterexamples()
         return Exploration(
             component=component.name,
             variant=variant.tag,

@@ -23,7 +23,8 @@ torch.set_num_threads(1)
 ASKED = Asked("cuda", True, 5)
 LONGER = ("components", "example", "refinement", "exploration")
 """What takes many operations: a pretended one costs some ten times as much."""
-COMPILED = ("fused-decode", "fused-look-up", "fused-scopes", "fused-rounds", "fused-speed", "compile-speed")
+KERNELS = ("fused-decode", "fused-look-up", "fused-scopes", "fused-rounds", "fused-speed")
+COMPILED = (*KERNELS, "native-exploration", "native-exploration-speed", "compile-speed")
 """What compiles code for the device: there is nothing to pretend"""
 QUICK = tuple(check.name for check in CHECKS if check.name not in (*LONGER, *COMPILED))
 

@@ -48,7 +48,8 @@ def compiler_of_this_machine() -> list[str] | None:
 
 
 @cache
-def _version(command: tuple[str, ...]) -> str:
+def version_of(*command: str) -> str:
+    """What a compiler says of itself."""
     asked = subprocess.run([*command, "--version"], capture_output=True, text=True, check=False)  # noqa: S603  # the user's compiler
     return asked.stdout
 
@@ -67,21 +68,21 @@ def ready(text: str, name: str) -> Path:
         text,
         *((HERE / header).read_text(encoding="utf-8") for header in HEADERS),
         *FLAGS,
-        _version(tuple(command)),
+        version_of(*command),
     ]
     digest = blake2b("\0".join(made_of).encode(), digest_size=12).hexdigest()
     folder = cache_folder() / "native"
     kept = folder / f"{name}-{digest}.so"
     if not kept.exists():
         folder.mkdir(parents=True, exist_ok=True)
-        with _alone(kept.with_suffix(".lock")), tempfile.TemporaryDirectory(dir=folder) as scratch:
+        with alone(kept.with_suffix(".lock")), tempfile.TemporaryDirectory(dir=folder) as scratch:
             if not kept.exists():
                 _compile(command, text, Path(scratch), kept)
     return kept
 
 
 @contextmanager
-def _alone(lock: Path) -> Iterator[None]:
+def alone(lock: Path) -> Iterator[None]:
     """Of several processes that want the same library, one compiles it and the others wait."""
     with lock.open("w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)

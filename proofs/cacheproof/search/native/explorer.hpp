@@ -1,7 +1,7 @@
 // The breadth-first search over a compiled variant, and what Python asks of it.
 //
 // The unit that includes this file has defined: ConfigT, StateT, ViewT, MovedT; view_of, alphabet_of, continuation_of,
-// step_of, canonical_of; supported, is_internal, TAGS, CODES, DIVERGED; the properties and their numbers.
+// step_of, canonical_of; supported, is_internal, TAGS, CODES, diverged; the properties and their numbers.
 //
 // Threads take blocks of a level in turn. While they work, nothing is added to the known states: each keeps what is new to
 // it. Then one thread goes through the blocks in their order, so new states get the numbers that one thread alone would
@@ -12,6 +12,7 @@
 #include "threads.hpp"
 #include <chrono>
 #include <unordered_map>
+#include <vector>
 
 namespace cp {
 
@@ -146,7 +147,7 @@ struct Worker {  // one thread: what it found in this slice, and what it remembe
         while (true) {
             const Opt<Op> next = continuation_of(search.config, moved.f0);
             if (!next.has) return moved;
-            for (const StateT& each : visited.seq()) if (eq(each, moved.f0)) { moved.f1 = DIVERGED; return moved; }
+            for (const StateT& each : visited.seq()) if (eq(each, moved.f0)) { moved.f1 = diverged(); return moved; }
             visited.add(moved.f0);
             moved = counted(moved.f0, next.value);
         }
@@ -350,10 +351,8 @@ Explorer* cp_new(const uint8_t* config, int whole_calls, int liveness, int threa
     made->config = cp::take<cp::ConfigT>(config);
     made->whole_calls = whole_calls;
     made->liveness = liveness;
-    made->symmetry.classes.resize(cp::SORTS);
+    made->symmetry.classes = cp::copied(cp::repeated(cp::seq_of<cp::Seq<cp::Seq<Int>>>({{}}), Int(cp::SORTS)));
     made->symmetry.first.of_sort = cp::copied(cp::repeated(cp::seq_of<cp::Seq<Int>>({{}}), Int(cp::SORTS)));
-    made->symmetry.scan = cp::scan_root;
-    made->symmetry.rename = cp::rename_root;
     for (int own = 0; own < threads; ++own) made->workers.push_back(std::make_unique<cp::Worker>(*made));
     if (threads > 1) made->threads = std::make_unique<cp::Threads>(size_t(threads));
     cp::lasting = &cp::main_lasting;
@@ -367,11 +366,7 @@ void cp_exchange(Explorer* search, int sort, const Int* colours, Int count, cons
     const cp::Lasting here;
     cp::lasting = &cp::main_lasting;
     const_cast<cp::Seq<Int>*>(search->symmetry.first.of_sort.p)[sort] = cp::copied(cp::Seq<Int>{colours, count});
-    for (Int at = 0; at < size;) {
-        const Int length = groups[at++];
-        search->symmetry.classes[size_t(sort)].push_back(std::vector<Int>(groups + at, groups + at + length));
-        at += length;
-    }
+    const_cast<cp::Seq<cp::Seq<Int>>*>(search->symmetry.classes.p)[sort] = cp::groups_of(groups, size);
 }
 int cp_begin(Explorer* search, const uint8_t* state) { return cp::guarded(search, [&] { search->begin(state); }); }
 int cp_expand(Explorer* search, uint64_t most, double seconds) { return cp::guarded(search, [&] { search->expand(most, seconds); }); }

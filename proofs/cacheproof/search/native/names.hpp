@@ -10,21 +10,21 @@ struct Ranks {  // for each sort the ranks that occur, and then their numbers
     struct Numbered { Int rank, number; };
     Builder<Numbered>* of;
     size_t sorts;
-    explicit Ranks(size_t count) : of(room<Builder<Numbered>>(Int(count))), sorts(count) { for (size_t i = 0; i < count; ++i) of[i] = {}; }
-    void add(size_t sort, Int rank) { of[sort].add({rank, 0}); }
-    void settle() {
+    explicit CP_DEVICE Ranks(size_t count) : of(room<Builder<Numbered>>(Int(count))), sorts(count) { for (size_t i = 0; i < count; ++i) of[i] = {}; }
+    CP_DEVICE void add(size_t sort, Int rank) { of[sort].add({rank, 0}); }
+    CP_DEVICE CP_APART void settle() {
         for (size_t sort = 0; sort < sorts; ++sort) {
             auto& ranks = of[sort];
-            std::sort(ranks.p, ranks.p + ranks.n, [](const Numbered& x, const Numbered& y) { return x.rank < y.rank; });
+            order_freely(ranks.p, ranks.p + ranks.n, [](const Numbered& x, const Numbered& y) { return x.rank < y.rank; });
             Int before = 0, number = 0;
             for (Int i = 0; i < ranks.n; ++i) {
-                if (i) number += std::min<Int>(ranks.p[i].rank - before, 2);
+                if (i) number += min_of<Int>(ranks.p[i].rank - before, 2);
                 ranks.p[i].number = number;
                 before = ranks.p[i].rank;
             }
         }
     }
-    Int number(size_t sort, Int rank) const { for (Int i = 0;; ++i) if (of[sort].p[i].rank == rank) return of[sort].p[i].number; }
+    CP_DEVICE Int number(size_t sort, Int rank) const { for (Int i = 0; i < of[sort].n; ++i) if (of[sort].p[i].rank == rank) return of[sort].p[i].number; fail("a rank that was not collected"); }
 };
 
 // Names ------------------------------------------------------------------------------------------------------------------
@@ -37,33 +37,33 @@ struct Slice { Int begin, size; };
 
 struct Trail {  // the way to the part of a state that is looked at; whoever goes deeper comes back to its mark
     Builder<Int> words;
-    Int mark() const { return words.n; }
-    void back(Int mark) { words.n = mark; }
-    void leaf(Int value) { words.add(value); }
-    void close() { words.add(CLOSED); }
+    CP_DEVICE Int mark() const { return words.n; }
+    CP_DEVICE void back(Int mark) { words.n = mark; }
+    CP_DEVICE void leaf(Int value) { words.add(value); }
+    CP_DEVICE void close() { words.add(Int(CLOSED)); }
     // The parts that begin at these marks, the last one ending here, are put in order.
-    void sort(Int from, Builder<Int>& marks) {
+    CP_DEVICE CP_APART void sort(Int from, Builder<Int>& marks) {
         if (marks.n < 2) return;
         const Seq<Int> old = copied(Seq<Int>{words.p + from, words.n - from});
         Slice* parts = room<Slice>(marks.n);
         for (Int i = 0; i < marks.n; ++i) parts[i] = {marks.p[i] - from, (i + 1 < marks.n ? marks.p[i + 1] : words.n) - marks.p[i]};
-        std::stable_sort(parts, parts + marks.n, [&](const Slice& a, const Slice& b) { return less(Seq<Int>{old.p + a.begin, a.size}, Seq<Int>{old.p + b.begin, b.size}); });
+        order_stably(parts, parts + marks.n, [&](const Slice& a, const Slice& b) { return less(Seq<Int>{old.p + a.begin, a.size}, Seq<Int>{old.p + b.begin, b.size}); });
         Int* out = words.p + from;
-        for (Int i = 0; i < marks.n; ++i) out = std::copy(old.p + parts[i].begin, old.p + parts[i].begin + parts[i].size, out);
+        for (Int i = 0; i < marks.n; ++i) out = copy_items(old.p + parts[i].begin, old.p + parts[i].begin + parts[i].size, out);
     }
 };
 
 struct Names {  // where each name goes; a sort that is not there stays
     Seq<Seq<Int>> to;
-    Int of(size_t sort, Int name) const { return name >= 0 ? place(sort, name) : name; }
-    Int place(size_t sort, Int name) const { const Seq<Int>& own = to.p[sort]; return own.n ? own.at(name) : name; }
+    CP_DEVICE Int of(size_t sort, Int name) const { return name >= 0 ? place(sort, name) : name; }
+    CP_DEVICE Int place(size_t sort, Int name) const { const Seq<Int>& own = to.p[sort]; return own.n ? own.at(name) : name; }
 };
 
 struct Colours {
     Seq<Seq<Int>> of_sort;  // empty where the names of a sort are not exchanged
-    bool active(size_t sort) const { return of_sort.p[sort].n != 0; }
-    Int of(size_t sort, Int name) const { return of_sort.p[sort].at(name); }
-    void erase(size_t sort, Int name, Trail& trail) const {
+    CP_DEVICE bool active(size_t sort) const { return of_sort.p[sort].n != 0; }
+    CP_DEVICE Int of(size_t sort, Int name) const { return of_sort.p[sort].at(name); }
+    CP_DEVICE CP_APART void erase(size_t sort, Int name, Trail& trail) const {
         const Seq<Int>& own = of_sort.p[sort];
         if (!own.n) { trail.leaf(name); return; }
         const bool known = 0 <= name && name < own.n;
@@ -77,7 +77,7 @@ struct Signatures {  // by sort and name: where it occurs
     const Colours& colours;
     Builder<Int> words;
     Seq<Builder<Slice>*> paths;
-    explicit Signatures(const Colours& known) : colours(known) {
+    explicit CP_DEVICE Signatures(const Colours& known) : colours(known) {
         auto** made = room<Builder<Slice>*>(known.of_sort.n);
         for (Int sort = 0; sort < known.of_sort.n; ++sort) {
             const Int count = known.of_sort.p[sort].n;
@@ -86,23 +86,23 @@ struct Signatures {  // by sort and name: where it occurs
         }
         paths = {made, known.of_sort.n};
     }
-    void note(size_t sort, Int name, Int place, const Trail& trail) {
+    CP_DEVICE CP_APART void note(size_t sort, Int name, Int place, const Trail& trail) {
         if (name < 0 || name >= colours.of_sort.p[sort].n) return;
         const Int begin = words.n;
         words.add(place);
         words.add_all(trail.words.seq());
         paths.p[sort][name].add({begin, words.n - begin});
     }
-    Seq<Int> row(const Slice& slice) const { return {words.p + slice.begin, slice.size}; }
-    void sort() {
+    CP_DEVICE Seq<Int> row(const Slice& slice) const { return {words.p + slice.begin, slice.size}; }
+    CP_DEVICE CP_APART void sort() {
         for (Int sort = 0; sort < paths.n; ++sort)
             for (Int name = 0; name < colours.of_sort.p[sort].n; ++name) {
                 auto& own = paths.p[sort][name];
-                if (own.n > 1) std::sort(own.p, own.p + own.n, [&](const Slice& a, const Slice& b) { return less(row(a), row(b)); });
+                if (own.n > 1) order_freely(own.p, own.p + own.n, [&](const Slice& a, const Slice& b) { return less(row(a), row(b)); });
             }
     }
-    bool nowhere(size_t sort, Int name) const { return paths.p[sort][name].n == 0; }
-    int compared(size_t sort, Int a, Int b) const {
+    CP_DEVICE bool nowhere(size_t sort, Int name) const { return paths.p[sort][name].n == 0; }
+    CP_DEVICE CP_APART int compared(size_t sort, Int a, Int b) const {
         const auto &x = paths.p[sort][a], &y = paths.p[sort][b];
         for (Int i = 0; i < x.n && i < y.n; ++i) {
             if (less(row(x.p[i]), row(y.p[i]))) return -1;
@@ -112,37 +112,41 @@ struct Signatures {  // by sort and name: where it occurs
     }
 };
 
-using Classes = std::vector<std::vector<std::vector<Int>>>;  // by sort: groups of names that may be exchanged
+using Classes = Seq<Seq<Seq<Int>>>;  // by sort: groups of names that may be exchanged
+
+inline CP_DEVICE CP_APART Seq<Seq<Int>> groups_of(const Int* groups, Int size) {  // group by group, each with its length before it
+    Builder<Seq<Int>> made;
+    for (Int at = 0; at < size; at += groups[at] + 1) made.add(copied(Seq<Int>{groups + at + 1, groups[at]}));
+    return made.seq();
+}
 
 // The names of a class in the order of their signatures; `ends` says where those of one signature end.
-struct Group { size_t sort; const std::vector<Int>* members; Seq<Int> order, ends; };
+struct Group { size_t sort; Seq<Int> members, names, ends; };
 
 template <class State> struct Symmetry {
     Classes classes;
     Colours first;
-    void (*scan)(const State&, Trail&, Signatures&) = nullptr;
-    State (*rename)(const State&, const Names&) = nullptr;
     static constexpr double FEW = 6;
 
     struct Grouped { Seq<Group> groups; double candidates; Colours colours; };
 
-    Grouped grouped(const State& state, Colours colours, bool by_colour) const {
+    CP_DEVICE CP_APART Grouped grouped(const State& state, Colours colours, bool by_colour) const {
         while (true) {
             Signatures found(colours);
             Trail trail;
-            scan(state, trail, found);
+            scan_root(state, trail, found);
             found.sort();
             Grouped made{{}, 1, colours};
             Builder<Group> groups;
-            for (size_t sort = 0; sort < classes.size(); ++sort) {
+            for (size_t sort = 0; sort < size_t(classes.n); ++sort) {
                 if (!colours.active(sort)) continue;
-                for (const auto& members : classes[sort]) groups.add(parted(sort, members, found, by_colour, made.candidates));
+                for (const auto& members : classes.p[sort]) groups.add(parted(sort, members, found, by_colour, made.candidates));
             }
             made.groups = groups.seq();
             if (made.candidates <= FEW) return made;
             Builder<Seq<Int>> finer;
             bool same = true;
-            for (size_t sort = 0; sort < classes.size(); ++sort) {
+            for (size_t sort = 0; sort < size_t(classes.n); ++sort) {
                 finer.add(colours.active(sort) ? refined(sort, found) : Seq<Int>{});
                 same = same && distinct(finer.p[sort]) == distinct(colours.of_sort.p[sort]);
             }
@@ -150,48 +154,48 @@ template <class State> struct Symmetry {
             colours = {finer.seq()};
         }
     }
-    static Int distinct(Seq<Int> all) { return Set<Int>::of(all).n; }
-    static Seq<Int> refined(size_t sort, const Signatures& found) {
+    static CP_DEVICE Int distinct(Seq<Int> all) { return Set<Int>::of(all).n; }
+    static CP_DEVICE CP_APART Seq<Int> refined(size_t sort, const Signatures& found) {
         const Seq<Int> colours = found.colours.of_sort.p[sort];
         auto before = [&](Int a, Int b) { return colours.p[a] != colours.p[b] ? colours.p[a] < colours.p[b] : found.compared(sort, a, b) < 0; };
         const Seq<Int> order = range(colours.n);
-        std::stable_sort(const_cast<Int*>(order.p), const_cast<Int*>(order.p) + order.n, before);
+        order_stably(const_cast<Int*>(order.p), const_cast<Int*>(order.p) + order.n, before);
         Int* ranks = room<Int>(colours.n);
         for (Int i = order.n; i-- > 0;) ranks[order.p[i]] = i + 1 < order.n && !before(order.p[i], order.p[i + 1]) ? ranks[order.p[i + 1]] : i;
         return {ranks, colours.n};
     }
-    static Group parted(size_t sort, const std::vector<Int>& members, const Signatures& found, bool by_colour, double& candidates) {
+    static CP_DEVICE CP_APART Group parted(size_t sort, Seq<Int> members, const Signatures& found, bool by_colour, double& candidates) {
         auto key = [&](Int a, Int b) {
             const bool none_a = found.nowhere(sort, a), none_b = found.nowhere(sort, b);
             if (none_a != none_b) return none_b ? -1 : 1;
             if (by_colour) { const Int x = found.colours.of(sort, a), y = found.colours.of(sort, b); if (x != y) return x < y ? -1 : 1; }
             return found.compared(sort, a, b);
         };
-        const Seq<Int> order = copied(Seq<Int>{members.data(), Int(members.size())});
-        Int* own = const_cast<Int*>(order.p);
-        for (Int i = 1; i < order.n; ++i) for (Int j = i; j > 0 && key(own[j], own[j - 1]) < 0; --j) std::swap(own[j], own[j - 1]);
+        const Seq<Int> names = copied(members);
+        Int* own = const_cast<Int*>(names.p);
+        for (Int i = 1; i < names.n; ++i) for (Int j = i; j > 0 && key(own[j], own[j - 1]) < 0; --j) exchange(own[j], own[j - 1]);
         Builder<Int> ends;
         Int equal = 1;
-        for (Int i = 0; i < order.n; ++i) {
-            const bool together = i + 1 < order.n && !found.nowhere(sort, own[i + 1]) && key(own[i + 1], own[i]) == 0;
+        for (Int i = 0; i < names.n; ++i) {
+            const bool together = i + 1 < names.n && !found.nowhere(sort, own[i + 1]) && key(own[i + 1], own[i]) == 0;
             if (together) candidates *= double(++equal);
             else { ends.add(i + 1); equal = 1; }
         }
-        return {sort, &members, order, ends.seq()};
+        return {sort, members, names, ends.seq()};
     }
-    State renamed(const State& state, Seq<Group> groups) const {
+    CP_DEVICE CP_APART State renamed(const State& state, Seq<Group> groups) const {
         auto* to = room<Seq<Int>>(first.of_sort.n);
         for (Int sort = 0; sort < first.of_sort.n; ++sort) to[sort] = range(first.of_sort.p[sort].n);
         bool moved = false;
         for (const Group& each : groups)
-            for (Int at = 0; at < each.order.n; ++at) {
-                const Int old = each.order.p[at], now = (*each.members)[size_t(at)];
+            for (Int at = 0; at < each.names.n; ++at) {
+                const Int old = each.names.p[at], now = each.members.p[at];
                 const_cast<Int*>(to[each.sort].p)[old] = now;
                 moved = moved || old != now;
             }
-        return moved ? rename(state, Names{{to, first.of_sort.n}}) : state;
+        return moved ? rename_root(state, Names{{to, first.of_sort.n}}) : state;
     }
-    void try_orders(const State& state, Seq<Group> groups, Int group, Int part, State& best, bool& any) const {
+    CP_DEVICE CP_APART void try_orders(const State& state, Seq<Group> groups, Int group, Int part, State& best, bool& any) const {
         if (group == groups.n) {
             const State made = renamed(state, groups);
             if (!any || less(made, best)) { best = made; any = true; }
@@ -199,15 +203,15 @@ template <class State> struct Symmetry {
         }
         const Group& own = groups.p[group];
         if (part == own.ends.n) { try_orders(state, groups, group + 1, 0, best, any); return; }
-        Int* low = const_cast<Int*>(own.order.p) + (part ? own.ends.p[part - 1] : 0);
-        Int* high = const_cast<Int*>(own.order.p) + own.ends.p[part];
+        Int* low = const_cast<Int*>(own.names.p) + (part ? own.ends.p[part - 1] : 0);
+        Int* high = const_cast<Int*>(own.names.p) + own.ends.p[part];
         if (high - low == 1) { try_orders(state, groups, group, part + 1, best, any); return; }
         const Seq<Int> before = copied(Seq<Int>{low, high - low});
-        std::sort(low, high);
-        do { try_orders(state, groups, group, part + 1, best, any); } while (std::next_permutation(low, high));
-        std::copy(before.begin(), before.end(), low);
+        order_freely(low, high, Before<Int>{});
+        do { try_orders(state, groups, group, part + 1, best, any); } while (next_order(low, high));
+        copy_items(before.begin(), before.end(), low);
     }
-    void told_apart(const State& state, const Colours& colours, State& best, bool& any) const {
+    CP_DEVICE CP_APART void told_apart(const State& state, const Colours& colours, State& best, bool& any) const {
         const Grouped made = grouped(state, colours, true);
         if (made.candidates <= FEW) { try_orders(state, made.groups, 0, 0, best, any); return; }
         for (const Group& group : made.groups)
@@ -218,14 +222,14 @@ template <class State> struct Symmetry {
                     const Seq<Seq<Int>> marked = copied(made.colours.of_sort);
                     const Seq<Int> own = copied(marked.p[group.sort]);
                     for (Int i = 0; i < own.n; ++i) const_cast<Int*>(own.p)[i] *= 2;
-                    const_cast<Int*>(own.p)[group.order.p[at]] -= 1;
+                    const_cast<Int*>(own.p)[group.names.p[at]] -= 1;
                     const_cast<Seq<Int>*>(marked.p)[group.sort] = own;
                     told_apart(state, {marked}, best, any);
                 }
                 return;
             }
     }
-    State least(const State& state) const {
+    CP_DEVICE CP_APART State least(const State& state) const {
         const Grouped made = grouped(state, first, false);
         if (made.candidates == 1) return renamed(state, made.groups);
         State best{};

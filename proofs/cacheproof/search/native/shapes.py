@@ -51,7 +51,7 @@ def codec(unit: Unit, kinds: list[Type]) -> Iterator[str]:
         yield f"[[maybe_unused]] static void put(Bytes& out, const {name}& a) {{ {puts} }}"
         yield f"template <> {name} take<{name}>(const uint8_t*& in) {{ return {name}{{{takes}}}; }}"
         if not is_operation(kind):
-            head = f"[[maybe_unused]] static void json(std::string& out, const {name}& a)"
+            head = f"[[maybe_unused]] static void json(Written& out, const {name}& a)"
             yield f"{head} {{ out += '['; {texts} out += ']'; }}"
 
 
@@ -62,7 +62,7 @@ def operations(unit: Unit) -> Iterator[str]:
         fields = "".join(f" out += ','; json(out, a.m{tag}.{member});" for member, _ in members_of(record_of(owner)))
         cases.append(f'case {tag}: out += "{tag}";{fields} break;')
     yield (
-        "[[maybe_unused]] static void json(std::string& out, const Op& a)"
+        "[[maybe_unused]] static void json(Written& out, const Op& a)"
         f" {{ out += '['; switch (a.tag) {{ {' '.join(cases)} }} out += ']'; }}"
     )
 
@@ -143,7 +143,7 @@ class Canonical:
             pair = f"Pair<{self.unit.cpp(kind.key)}, {self.unit.cpp(kind.value)}>"
             body = (
                 f"auto* made = room<{pair}>(a.n); for (Int i = 0; i < a.n; ++i) made[i] = {pair}{{{k}, {v}}};"
-                f" std::stable_sort(made, made + a.n, Before<{pair}>{{}}); return {cpp}{{made, a.n}};"
+                f" order_stably(made, made + a.n, Before<{pair}>{{}}); return {cpp}{{made, a.n}};"
             )
             return self.add(name, head, body)
         assert isinstance(kind, Holder)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import Any, Self
 
@@ -50,19 +50,8 @@ class NativeShard:
 
     def _exchange(self, classes: Classes) -> None:
         """Which names may be exchanged, with the colours that they have at first."""
-        for sort, groups in exchanged(classes).items():
-            if sort not in self.made.sorts:
-                continue
-            colours = first_colours(groups)
-            flat = [number for group in groups for number in (len(group), *group)]
-            self.library.cp_exchange(
-                self.search,
-                self.made.sorts.index(sort),
-                (ctypes.c_int64 * len(colours))(*colours),
-                len(colours),
-                (ctypes.c_int64 * len(flat))(*flat),
-                len(flat),
-            )
+        for sort, colours, groups in exchanges(classes, self.made.sorts):
+            self.library.cp_exchange(self.search, sort, numbers(colours), len(colours), numbers(groups), len(groups))
 
     def _checked(self, failed: int) -> None:
         if failed:
@@ -128,15 +117,7 @@ class NativeShard:
         )
 
     def _coverage(self) -> Coverage:
-        codes = list(Code)
-        owners = self.made.operations
-        counts = self.library.cp_coverage(self.search)[: len(owners) * len(codes)]
-        found = {}
-        for tag, owner in enumerate(owners):
-            if owner in self.variant.transitions:
-                own = dict(zip(codes, counts[tag * len(codes) : (tag + 1) * len(codes)], strict=True))
-                found[owner.wire_name()] = dict(sorted((code.value, count) for code, count in own.items() if count))
-        return dict(sorted(found.items()))
+        return coverage_of(self.library.cp_coverage(self.search), self.made.operations, self.variant)
 
     def lookup(self, number: int) -> tuple[bytes, Where] | None:
         """The encoding of the state of this number, and the first step to it."""
@@ -168,6 +149,29 @@ class NativeShard:
         owner: Any = self.made.operations[tag]
         made: Operation = owner(*map(_plain, fields))
         return made
+
+
+def exchanges(classes: Classes, sorts: Sequence[str]) -> Iterator[tuple[int, list[int], list[int]]]:
+    """Sorts of names that may be exchanged: number, first colours, and the groups, each behind its length."""
+    for sort, groups in exchanged(classes).items():
+        if sort in sorts:
+            flat = [number for group in groups for number in (len(group), *group)]
+            yield sorts.index(sort), list(first_colours(groups)), flat
+
+
+def numbers(values: Sequence[int]) -> ctypes.Array[ctypes.c_int64]:
+    """As compiled code reads them."""
+    return (ctypes.c_int64 * len(values))(*values)
+
+
+def coverage_of(counts: Any, operations: Sequence[type[Operation]], variant: AnyVariant) -> Coverage:
+    """Coverage from one count for each operation and each code, in this order."""
+    codes, found = list(Code), {}
+    for tag, owner in enumerate(operations):
+        if owner in variant.transitions:
+            own = dict(zip(codes, counts[tag * len(codes) : (tag + 1) * len(codes)], strict=True))
+            found[owner.wire_name()] = dict(sorted((code.value, count) for code, count in own.items() if count))
+    return dict(sorted(found.items()))
 
 
 def _plain(value: Any) -> Any:

@@ -1,6 +1,7 @@
 // The set of known states, and what a thread remembers of the steps that it did lately.
 #pragma once
 #include "bytes.hpp"
+#include <vector>
 
 namespace cp {
 

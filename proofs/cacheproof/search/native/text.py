@@ -81,12 +81,12 @@ def _operation(unit: Unit) -> str:
     members = " ".join(f"{name} m{tag};" for tag, name in names.items())
     lines = [
         "// Any operation",
-        f"struct Op {{ Int tag = -1; union {{ Int none; {members} }}; Op() : none(0) {{}} }};",
+        f"struct Op {{ Int tag = -1; union {{ Int none; {members} }}; CP_DEVICE Op() : none(0) {{}} }};",
     ]
     for tag, name in names.items():
         lines.append(
-            f"[[maybe_unused]] static Op op_of_{tag}(const {name}& a) {{ Op made; std::memset("
-            f"static_cast<void*>(&made), 0, sizeof made); made.tag = {tag}; made.m{tag} = a; return made; }}"
+            f"[[maybe_unused]] static Op op_of_{tag}(const {name}& a) {{ Op made; clear_bytes(made); "
+            f"made.tag = {tag}; made.m{tag} = a; return made; }}"
         )
         lines.append(f"[[maybe_unused]] static const {name}& op_as_{tag}(const Op& a) {{ return a.m{tag}; }}")
     same = " ".join(f"case {tag}: return eq(a.m{tag}, b.m{tag});" for tag in names)
@@ -157,14 +157,14 @@ def _kept(unit: Unit, instance: Instance) -> str:
     """
     parameters = ", ".join(f"const {unit.cpp(kind)}& {name}" for name, kind in instance.parameters)
     fields = " ".join(f"{unit.cpp(kind)} {name};" for name, kind in instance.parameters)
-    result = unit.cpp(instance.result)
+    result, number = unit.cpp(instance.result), unit.kept_number(instance)
     roots = [name for name, kind in instance.parameters if isinstance(kind, Record)]
     numbers = [f"eq(each->{name}, {name})" for name, kind in instance.parameters if not isinstance(kind, Record)]
-    records = [f"(&{name} == root ? each->root_{name} : eq(each->{name}, {name}))" for name in roots]
+    records = [f"(is_root(&{name}) ? each->root_{name} : eq(each->{name}, {name}))" for name in roots]
     marks = " ".join(f"bool root_{name};" for name in roots)
-    noted = " ".join(f"made->root_{name} = &{name} == root;" for name in roots)
+    noted = " ".join(f"made->root_{name} = is_root(&{name});" for name in roots)
     copies = " ".join(
-        f"made->{name} = {f'&{name} == root ? {name} : ' if name in roots else ''}copy({name});"
+        f"made->{name} = {f'is_root(&{name}) ? {name} : ' if name in roots else ''}copy({name});"
         for name, _ in instance.parameters
     )
     given = ", ".join(f"made->{name}" for name, _ in instance.parameters)
@@ -173,17 +173,14 @@ def _kept(unit: Unit, instance: Instance) -> str:
         f"// {instance.about}\n"
         f"{_head(unit, instance)} {{\n"
         f"    struct Known {{ {fields} {marks} {result} result; const Known* next; }};\n"
-        f"    static thread_local const Known* known = nullptr;\n"
-        f"    static thread_local Int of_search = -1;\n"
-        f"    if (of_search != search_now) {{ known = nullptr; of_search = search_now; }}\n"
+        f"    CP_KNOWN({number})\n"
         f"    for (const Known* each = known; each; each = each->next)"
         f" if ({' && '.join([*numbers, *records]) or 'true'}) return each->result;\n"
         f"    const Lasting lasting_;\n"
         f"    Known* made = new (room<Known>(1)) Known();\n"
         f"    {noted} {copies}\n"
         f"    made->result = {instance.name}_made({given});\n"
-        f"    made->next = known;\n"
-        f"    known = made;\n"
+        f"    CP_KEEP({number});\n"
         f"    return made->result;\n"
         f"}}"
     )

@@ -114,6 +114,10 @@ class Unit:
         self.names[plain] = count + 1
         return plain if not count else f"{plain}_{count}"
 
+    def kept_number(self, instance: Instance) -> int:
+        """The number of a function that keeps its results, among those of the unit."""
+        return [each for each in self.instances.values() if each.persistent].index(instance)
+
     def text_of(self, text: str) -> int:
         """The number of a text; that of the empty one is 0."""
         return self.texts.setdefault(text, len(self.texts))
@@ -190,7 +194,16 @@ class Unit:
         return made
 
 
-HEADERS = ("runtime.hpp", "bytes.hpp", "names.hpp", "states.hpp", "threads.hpp", "explorer.hpp")
+HEADERS = (
+    "memory.hpp",
+    "blake.hpp",
+    "runtime.hpp",
+    "bytes.hpp",
+    "names.hpp",
+    "states.hpp",
+    "threads.hpp",
+    "explorer.hpp",
+)
 
 
 @cache

@@ -1,0 +1,128 @@
+// Memory, failures and algorithms of compiled code on a CPU; `device_memory.hpp` has those on a device.
+#pragma once
+#include <algorithm>
+#include <charconv>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <stdexcept>
+#include <string>
+
+// Marks of functions that are compiled for a device too: there, and called rather than copied into their callers.
+#define CP_DEVICE
+#define CP_APART
+#include "blake.hpp"
+
+namespace cp {
+
+using Int = int64_t;
+
+struct Failure : std::runtime_error { using std::runtime_error::runtime_error; };
+[[noreturn, gnu::noinline, gnu::cold]] inline void fail(const char* about) { throw Failure(about); }
+
+// Memory ---------------------------------------------------------------------------------------------------------
+
+struct Arena {  // a list of chunks; plain data, so that a thread finds its own without a test
+    static constexpr size_t CHUNK = size_t(1) << 20;
+    struct Chunk { Chunk* next; char* limit; char* begin() { return reinterpret_cast<char*>(this + 1); } };
+    char *at = nullptr, *limit = nullptr;
+    Chunk *first = nullptr, *chunk = nullptr;
+    char* take(size_t bytes) {
+        bytes = (bytes + 7) & ~size_t(7);
+        if (size_t(limit - at) < bytes) return more(bytes);
+        char* const taken = at;
+        at += bytes;
+        return taken;
+    }
+    [[gnu::noinline]] char* more(size_t bytes) {
+        Chunk* next = chunk ? chunk->next : first;
+        if (!next || size_t(next->limit - next->begin()) < bytes) {
+            const size_t size = std::max(CHUNK, bytes);
+            auto* made = static_cast<Chunk*>(std::malloc(sizeof(Chunk) + size));
+            if (!made) fail("no memory is left");
+            *made = {next, reinterpret_cast<char*>(made + 1) + size};
+            (chunk ? chunk->next : first) = made;
+            next = made;
+        }
+        enter(next);
+        char* const taken = at;
+        at += bytes;
+        return taken;
+    }
+    void enter(Chunk* next) { chunk = next; at = next->begin(); limit = next->limit; }
+    void clear() { if (first) enter(first); }
+    void free() { while (first) { Chunk* next = first->next; std::free(first); first = next; } *this = Arena{}; }
+};
+
+// Each thread has its own: what a step makes, and what stays for as long as a search lasts. A search has a number and a
+// configuration, `root`.
+static Arena main_passing, main_lasting;
+static thread_local Arena *arena = &main_passing, *lasting = &main_lasting;
+static thread_local Int search_now = 0;
+static thread_local const void* root = nullptr;
+
+struct Lasting {  // what is made while this lives stays
+    Arena* before = arena;
+    Lasting() { arena = lasting; }
+    ~Lasting() { arena = before; }
+};
+
+template <class T> T* room(Int count) { return reinterpret_cast<T*>(arena->take(sizeof(T) * size_t(count))); }
+
+// What a function remembers (`functools.cache`), for as long as a search lasts: a list for each thread, newest first.
+#define CP_KNOWN(number) \
+    static thread_local const Known* known = nullptr; \
+    static thread_local Int of_search = -1; \
+    if (of_search != search_now) { known = nullptr; of_search = search_now; }
+#define CP_KEEP(number) (made->next = known, known = made)
+inline bool is_root(const void* config) { return config == root; }
+
+// Algorithms and arithmetic --------------------------------------------------------------------------------------------
+
+template <class T> T* copy_items(const T* first, const T* last, T* to) { return std::copy(first, last, to); }
+template <class T> void copy_bytes(T* to, const T* from, Int count) { std::memcpy(static_cast<void*>(to), from, sizeof(T) * size_t(count)); }
+template <class T> void clear_bytes(T& made) { std::memset(static_cast<void*>(&made), 0, sizeof made); }
+template <class T, class Less> const T* first_from(const T* first, const T* last, const T& item, Less before) { return std::lower_bound(first, last, item, before); }
+template <class T> void exchange(T& a, T& b) { std::swap(a, b); }
+inline bool next_order(Int* first, Int* last) { return std::next_permutation(first, last); }
+template <class T, class Less> void order_freely(T* first, T* last, Less before) { std::sort(first, last, before); }
+template <class T, class Less> void order_stably(T* first, T* last, Less before) { std::stable_sort(first, last, before); }
+inline bool sum_overflows(Int a, Int b, Int& made) { return __builtin_add_overflow(a, b, &made); }
+inline bool difference_overflows(Int a, Int b, Int& made) { return __builtin_sub_overflow(a, b, &made); }
+inline bool product_overflows(Int a, Int b, Int& made) { return __builtin_mul_overflow(a, b, &made); }
+
+// Bytes and texts ------------------------------------------------------------------------------------------------------
+
+struct Bytes {
+    static constexpr size_t NUMBER = 10;  // the most bytes of one number
+    uint8_t *first = nullptr, *last = nullptr, *limit = nullptr;
+    Bytes() = default;
+    Bytes(const Bytes&) = delete;
+    ~Bytes() { std::free(first); }
+    const uint8_t* data() const { return first; }
+    size_t size() const { return size_t(last - first); }
+    void clear() { last = first; }
+    void need(size_t more) { if (size_t(limit - last) < more) grow(more); }
+    [[gnu::noinline]] void grow(size_t more) {
+        const size_t kept = size(), most = std::max<size_t>(256, 2 * (kept + more));
+        auto* moved = static_cast<uint8_t*>(std::realloc(first, most));
+        if (!moved) fail("no memory is left");
+        first = moved; last = moved + kept; limit = moved + most;
+    }
+};
+
+using Written = std::string;
+inline void add_number(Written& out, Int a) { char text[24]; out.append(text, size_t(std::to_chars(text, text + sizeof text, a).ptr - text)); }
+inline uint64_t digest_of(const std::string& text) {
+    Blake made;
+    for (size_t at = 0;;) {
+        uint8_t block[Blake::BLOCK] = {0};
+        const size_t part = std::min(Blake::BLOCK, text.size() - at);
+        std::memcpy(block, text.data() + at, part);
+        at += part;
+        made.add(block, at, at == text.size());
+        if (at == text.size()) return made.number();
+    }
+}
+
+}  // namespace cp
