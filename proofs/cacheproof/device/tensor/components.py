@@ -24,7 +24,7 @@ from cacheproof.tensor_models.model import TensorModel
 from cachespec.kernel import NORMATIVE, Operation
 
 WALKERS, STEPS, SCOPES = 256, 60, 3
-SMALL_WALKERS, SMALL_STEPS, SMALL_SCOPES = 16, 12, 3
+SMALL_WALKERS, SMALL_STEPS, SMALL_SCOPES = 256, 24, 3
 
 
 def lockstep(asked: Asked, found: Found, show: Show) -> None:

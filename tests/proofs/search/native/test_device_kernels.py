@@ -294,6 +294,7 @@ def test_a_unit_for_a_device_has_no_statement_expressions() -> None:
     assert "static CP_DEVICE CP_APART MovedT step_of(" in text
 
 
+@pytest.mark.nightly
 @pytest.mark.skipif(build.nvcc() is None, reason="there is no nvcc")
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_90"])
