@@ -53,7 +53,7 @@ def test_without_a_compiler_large_scopes_are_explored_if_they_are_asked_for(
 
 def test_the_command_line_says_which_engines_there_are(capsys: pytest.CaptureFixture[str]) -> None:
     wrong = ran(capsys, "check", "lru", "--engine", "fastest")
-    assert (wrong.status, "there are reference, native, tensor and auto" in wrong.err) == (2, True)
+    assert (wrong.status, "there are reference, native, cuda, tensor and auto" in wrong.err) == (2, True)
     missing = ran(capsys, "check", "lru", "--set", "huge")
     assert (missing.status, "there are default, large, nightly and all" in missing.err) == (2, True)
     tensor = ran(capsys, "check", "lru", "--engine", "tensor", "--split", "2")
