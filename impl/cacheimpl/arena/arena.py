@@ -231,7 +231,7 @@ def _check_names(identifiers: Any) -> None:
 
 
 def _all_inside(chunks: Sequence[Chunk], lengths: Mapping[str, int]) -> bool:
-    """Whether all of them are in order, in one pass: what takes longer is done to say what is not."""
+    """Whether each chunk is inside its output, in one fast pass; a slower one then says what is wrong."""
     try:
         return all(
             type(first) is int and type(rows) is int and first >= 0 and 0 <= rows <= lengths[name] - first
