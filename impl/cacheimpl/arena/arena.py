@@ -43,8 +43,8 @@ class EncoderArena:
     """Encoder outputs of a worker, by identifier.
 
     `slots` is the capacity of the encoder cache, in embeddings. Everything that the accounting grants fits, if freed
-    outputs are drained before new ones are stored. Where each output lies is known on the host, so no call waits for
-    the device or reads from it. A call that raises (see `cacheimpl.arena.errors`) changes nothing.
+    outputs are drained before new ones are stored. Where each output lies is known on the host, so no call reads
+    from the device. A call that raises (see `cacheimpl.arena.errors`) changes nothing.
     """
 
     def __init__(

@@ -363,8 +363,8 @@ def burst(asked: Asked, found: Found, show: Show) -> None:
 def arena(asked: Asked, found: Found, show: Show) -> None:
     """Outputs of several hundred rows, all of them stored, and all of them gathered.
 
-    Several calls in a row are timed together, as steps that are scheduled ahead make them. No call waits for the
-    device, so the host prepares one while the device does the one before.
+    Several calls in a row are timed together, as steps that are scheduled ahead make them. No call reads from
+    the device, so the host prepares one while the device does the one before.
     """
     torch.set_num_threads(1)
     clock = DeviceClock(asked, found)
