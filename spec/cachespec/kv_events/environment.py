@@ -28,15 +28,15 @@ def taken_at_any_time(pool: PoolAlphabet) -> Alphabet:
 def taken_by_steps(pool: PoolAlphabet) -> Alphabet:
     """C-KV-29: a step takes the events at its end, and there is none while no request runs.
 
-    What a step itself tells it takes, even if its last request goes meanwhile. So only a reset finds nobody to take its
-    event.
+    What a step itself tells it takes, even if its last request goes meanwhile. So only the event of a reset may wait
+    for ever. An engine that has ended takes nothing.
     """
 
     def alphabet(config: Config, publisher: Publisher) -> Iterable[Operation]:
         if len(publisher.queue) < config.queued:
             yield from pool(pool_config(config), publisher.pool)
         waits = len(publisher.queue) > 0 and publisher.queue[0].kind != CLEARED
-        if waits or publisher.pool.holdings.length > 0:
+        if (waits or publisher.pool.holdings.length > 0) and not publisher.pool.has_ended():
             yield TakeEvents()
 
     return alphabet

@@ -75,16 +75,18 @@ def gone(config: Config, before: Pool, op: Any, outcome: Outcome, after: Pool) -
 def come(config: Config, before: Pool, op: Commit, outcome: Outcome, after: Pool) -> Queue:
     """KVE-4: a hash is stored when a first block is found by it. Blocks that follow one another are one event."""
     events: Queue = ()
+    known: tuple[Hash, ...] = ()
     first = holding_of(before, op.request).cached_blocks
     hashes: tuple[Hash, ...] = ()
     for position in range(first, holding_of(after, op.request).cached_blocks):
         told = hash_at(config, op.request, position)
-        if before.prefix_map.has(told) or not after.prefix_map.has(told):
+        if before.prefix_map.has(told) or not after.prefix_map.has(told) or told in known:
             events = (*events, *stored(config, op.request, first, hashes))
             first = position + 1
             hashes = ()
         else:
             hashes = (*hashes, told)
+            known = (*known, told)
     return (*events, *stored(config, op.request, first, hashes))
 
 

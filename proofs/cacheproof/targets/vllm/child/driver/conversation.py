@@ -28,6 +28,7 @@ COMPONENTS = {
     "ring": ("driver.ring", "RingDriver"),
     "object_store": ("driver.object_store", "ObjectStoreDriver"),
     "kv_blocks": ("driver.kv_blocks", "KvBlocksDriver"),
+    "kv_events": ("driver.kv_events", "KvEventsDriver"),
     "layer_groups": ("driver.layer_groups", "LayerGroupsDriver"),
     "scheduler": ("driver.scheduler", "SchedulerDriver"),
     "engine": ("driver.engine", "EngineDriver"),

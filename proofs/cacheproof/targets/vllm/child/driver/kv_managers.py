@@ -36,6 +36,7 @@ class Request:
     mm_hashes: tuple[()] = ()
     lora_request: None = None
     cache_salt: None = None
+    session_id: None = None
     prompt_embeds: None = None
     sampling_params: None = None
     skip_reading_prefix_cache: bool = False
@@ -96,6 +97,14 @@ class Manager(Protocol):
 
     def reset_prefix_cache(self) -> bool:
         """Whether it was done."""
+        ...
+
+    def told_keys(self, request: Request) -> Sequence[Any]:
+        """The keys of its full blocks as events have them."""
+        ...
+
+    def take_events(self) -> Sequence[Any]:
+        """The events since the last call; without `events` in the configuration there are none."""
         ...
 
     def common_prefix(self, request: Request, running: int) -> int:
@@ -177,6 +186,12 @@ class EarlyManager:
     def reset_prefix_cache(self) -> bool:
         return bool(self._manager.reset_prefix_cache())
 
+    def told_keys(self, request: Request) -> Sequence[Any]:
+        raise DriverError("0.7 tells of no blocks")
+
+    def take_events(self) -> Sequence[Any]:
+        raise DriverError("0.7 tells of no blocks")
+
     def common_prefix(self, request: Request, running: int) -> int:
         return int(self._manager.get_num_common_prefix_blocks(request, running))
 
@@ -207,6 +222,7 @@ class GroupManager:
         self._manager = module.KVCacheManager(
             kv_cache_config(self._block_size, config["blocks"], config.get("groups", 0) + 1),
             max_model_len=config["limit"],
+            enable_kv_cache_events=bool(config.get("events")),
             **block_sizes(module.KVCacheManager, self._block_size),
         )
         self._groups = config.get("groups", 0) + 1
@@ -269,6 +285,13 @@ class GroupManager:
 
     def reset_prefix_cache(self) -> bool:
         return bool(self._manager.reset_prefix_cache())
+
+    def told_keys(self, request: Request) -> Sequence[Any]:
+        return [self._utilities.maybe_convert_block_hash(key) for key in request.block_hashes]
+
+    def take_events(self) -> Sequence[Any]:
+        events: Sequence[Any] = self._manager.take_events()
+        return events
 
     def common_prefix(self, request: Request, running: int) -> int:
         given = (request.request_id,) if self._whole else (request, running)

@@ -52,7 +52,7 @@ MODULES = {
     "vllm.config": ANNOTATIONS + "; a driven class gets an object with the one setting that it reads",
     "vllm.distributed.aux_output_connector": OTHER_PATHS,
     "vllm.distributed.ec_transfer": "no encoder output comes from elsewhere",
-    "vllm.distributed.kv_events": "called only where events are on, and they are off",
+    "vllm.distributed.kv_events": "called only where events are on; then the driver records what events are given",
     "vllm.distributed.kv_transfer": "no KV comes from elsewhere",
     "vllm.distributed.parallel_state": "a driven call asks it one question, which is answered below",
     "vllm.exceptions": OTHER_PATHS,
