@@ -43,7 +43,7 @@ def view_of(pool: Variant[Any, Any, Any], config: Config, publisher: Publisher) 
 
 
 def released(pool: Variant[Any, Any, Any]) -> Variant[Config, Publisher, View]:
-    """A released manager of blocks, which tells of blocks when a step ends."""
+    """A released manager of blocks, which tells of each block, when a step ends."""
     state = with_fields(Publisher, pool=pool.state)
     differences = {kind: why for kind, why in pool.differences.items() if kind in POOL_OPERATIONS}
     told: dict[type[Operation], str] = {
