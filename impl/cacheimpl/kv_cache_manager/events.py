@@ -2,9 +2,9 @@
 
 The fields have the names and the order of 0.33. The events are msgspec structs, tagged as in the releases, so that a
 subscriber decodes them: as maps, or in the shape of earlier releases as arrays (`event_arrays`). A block is reported as
-stored when it is registered. Unlike in the releases, that is never before its keys and values are written (C-KV-6). As
-released, each duplicate of a content is reported for itself: a content is cached until as many of its blocks were
-removed as were stored.
+stored when it is registered. Unlike in the releases, that is never before its keys and values are written (C-KV-6). And
+a hash is reported with its first block, and as removed with its last one, so that a subscriber knows what can be found
+without counting (C-KV-28). The rules of eras report each duplicate of a content for itself, as released.
 """
 
 from __future__ import annotations

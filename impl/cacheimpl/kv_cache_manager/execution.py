@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Sequence
+
 from cacheimpl.kv_cache_manager.blocks import KVCacheBlock
 from cacheimpl.kv_cache_manager.errors import (
     SharedBlocksError,
@@ -104,8 +106,9 @@ class Execution(Finding):
         self.learn(request, holding, full)
         self.name(holding, full)
         for first, end in self._runs(holding, begin, full, tokens):
+            told = self._untold(holding, first, end)
             self.pool._register_all(holding.blocks[first:end], holding.links[first:end])  # noqa: SLF001  # a table's own
-            self._tell(request, holding, first, end)
+            self._tell(request, holding, told)
         holding.registered = full
 
     def _runs(self, holding: Holding, begin: int, full: int, tokens: int) -> list[tuple[int, int]]:
@@ -144,13 +147,32 @@ class Execution(Finding):
         proofs = int(self.drops_last)
         return not self.rules.aligned or self.reach.is_reachable(position, per_hit, self.block_size, proofs)
 
-    def _tell(self, request: ComputedRequest, holding: Holding, first: int, end: int) -> None:
-        """The event of consecutive blocks that were registered, if events are on."""
+    def _untold(self, holding: Holding, first: int, end: int) -> list[tuple[int, int]]:
+        """Of consecutive blocks that are going to be registered, those to tell of: runs of hashes without a block."""
         if self.pool.events is None:
+            return []
+        if self.pool.rules.told_by_copy:
+            return [(first, end)]
+        known = self.pool.cached_block_hash_to_block
+        told, keys = list[tuple[int, int]](), set[Hashable]()
+        for position in range(first, end):
+            key = holding.links[position].key
+            if key in known or key in keys:
+                continue
+            keys.add(key)
+            begin = told.pop()[0] if told and told[-1][1] == position else position
+            told.append((begin, position + 1))
+        return told
+
+    def _tell(self, request: ComputedRequest, holding: Holding, runs: Sequence[tuple[int, int]]) -> None:
+        """One event for each run of blocks that were registered."""
+        events = self.pool.events
+        if events is None:
             return
-        before = holding.links[first - 1] if first > 0 else None
-        links = holding.links[first:end]
-        self.pool.events.append(stored(self.pool.form, request, before, links, first, self.block_size))
+        for first, end in runs:
+            before = holding.links[first - 1] if first > 0 else None
+            links = holding.links[first:end]
+            events.append(stored(self.pool.form, request, before, links, first, self.block_size))
 
     def evict(self, block: KVCacheBlock) -> None:
         """The block cannot be found any more, nor what stands behind its content in any table (KV-6, C-KV-19)."""

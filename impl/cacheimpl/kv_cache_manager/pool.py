@@ -111,10 +111,10 @@ class BlockPool:
             self._forget(block, block.block_hash)
 
     def _forget(self, block: KVCacheBlock, key: Hashable) -> None:
-        if self.events is not None:
+        copies = self.cached_block_hash_to_block[key]
+        if self.events is not None and (len(copies) == 1 or self.rules.told_by_copy):
             block_hash, group = hash_of(key, several=self.several_groups)
             self.events.append(removed(self.form, block_hash, group))
-        copies = self.cached_block_hash_to_block[key]
         del copies[block.block_id]
         if not copies:
             del self.cached_block_hash_to_block[key]

@@ -54,6 +54,9 @@ class Rules(NamedTuple):
     common_prefix: CommonPrefix = CommonPrefix.TABLES
     window_in_flight: bool = False
     """Blocks go back that are behind the windows of scheduled tokens; otherwise of executed ones only (C-KV-22)."""
+    told_by_copy: bool = False
+    """Events tell of each copy of a content for itself. Otherwise a hash is told with its first block, and its removal
+    with its last one: a subscriber need not count (C-KV-28)."""
     aligned: bool = False
     """Registers only the blocks with which a hit can end and, in a window, the blocks that a hit can need."""
 
@@ -69,6 +72,7 @@ KV_2025_02 = Rules(
     reversed_uncached=False,
     whole_prefixes=False,
     common_prefix=CommonPrefix.REFERENCES,
+    told_by_copy=True,
 )
 """As released with 0.7.3 (K0b)."""
 

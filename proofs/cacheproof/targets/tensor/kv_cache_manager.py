@@ -293,10 +293,10 @@ class ManagerTarget:
     def _commit(self, op: calls.Commit) -> Outcome:
         """In an era the worker's word is no call, and `cache_blocks` is one that registers nothing new then."""
         shape = self._there
-        commit = shape.group(op.request).commit if shape.config.groups else self._manager.commit
+        commit = shape.group(op.request).commit if shape.config.groups else self.manager.commit
         try:
             if shape.is_era and isinstance(shape, Later) and not shape.config.groups:
-                self._manager.cache_blocks(self._request(op.request), op.computed)
+                self.manager.cache_blocks(self._request(op.request), op.computed)
             commit(self._request(op.request), op.computed)
         except UnknownRequestError:
             return ABSENT
@@ -306,7 +306,7 @@ class ManagerTarget:
 
     def _roll_back(self, op: calls.RollBack) -> Outcome:
         try:
-            self._manager.roll_back(self._request(op.request), op.computed)
+            self.manager.roll_back(self._request(op.request), op.computed)
         except UnknownRequestError:
             return ABSENT
         except SharedBlocksError:
@@ -321,17 +321,17 @@ class ManagerTarget:
         if self._there.config.groups:  # each table of a request is given back by itself
             self._there.group(op.request).release(self._name(op.request))
         else:
-            self._manager.free(self._request(op.request))
+            self.manager.free(self._request(op.request))
         return DONE if there else ABSENT
 
     def _evict_block(self, op: calls.EvictBlock) -> Outcome:
         (block,) = self._there.hits((op.block,))
         there = block.block_hash is not None
-        self._manager.evict_blocks({block.block_id})
+        self.manager.evict_blocks({block.block_id})
         return DONE if there else ABSENT
 
     def _reset_prefix_cache(self, _: calls.ResetPrefixCache) -> Outcome:
-        return DONE if self._manager.reset_prefix_cache() else REFUSED
+        return DONE if self.manager.reset_prefix_cache() else REFUSED
 
     def _common_prefix(self, op: calls.CommonPrefix) -> Outcome:
         try:
@@ -346,13 +346,14 @@ class ManagerTarget:
         return self._shape
 
     @property
-    def _manager(self) -> Any:
+    def manager(self) -> Any:
+        """The manager of this configuration."""
         return self._there.manager
 
     def _tables(self) -> Iterator[tuple[int, Sequence[KVCacheBlock]]]:
         """Tables of the specification: with groups, 0 and 1 are those of one request, and so on."""
         if not self._there.config.groups:
-            yield from ((int(name), table) for name, table in self._manager.req_to_blocks.items())
+            yield from ((int(name), table) for name, table in self.manager.req_to_blocks.items())
             return
         for number in (0, 1):
             for name, table in self._there.group(number).req_to_blocks.items():
