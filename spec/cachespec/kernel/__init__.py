@@ -31,7 +31,7 @@ from cachespec.kernel.outcome import (
     Outcome,
 )
 from cachespec.kernel.own_names import OwnNames
-from cachespec.kernel.properties import Progress, Safety, Step, lifted, lifted_progress
+from cachespec.kernel.properties import Progress, Safety, Step, lifted, lifted_progress, lifted_steps
 from cachespec.kernel.service import (
     Check,
     Demand,
@@ -102,6 +102,7 @@ __all__ = [
     "joined",
     "lifted",
     "lifted_progress",
+    "lifted_steps",
     "unset",
     "variants",
     "with_fields",

@@ -72,6 +72,22 @@ def _lifted(
     )
 
 
+def lifted_steps(
+    properties: Iterable[Step[Any, Any]], config: Callable[[Any], Any], view: Callable[[Any], Any]
+) -> tuple[Step[Any, Any], ...]:
+    """The step properties of a part, as properties of the whole. They hold of the whole's own operations too."""
+    return tuple(_lifted_step(rule, config, view) for rule in properties)
+
+
+def _lifted_step(rule: Step[Any, Any], config: Callable[[Any], Any], view: Callable[[Any], Any]) -> Step[Any, Any]:
+    return Step(
+        name=rule.name,
+        statement=rule.statement,
+        holds=lambda whole, b, op, outcome, a: rule.holds(config(whole), view(b), op, outcome, view(a)),
+        witness=lambda whole, b, op, outcome, a: rule.witness(config(whole), view(b), op, outcome, view(a)),
+    )
+
+
 def lifted_progress(
     properties: Iterable[Progress[Any, Any]], config: Callable[[Any], Any], view: Callable[[Any], Any]
 ) -> tuple[Progress[Any, Any], ...]:

@@ -11,32 +11,27 @@ from cachespec.kv_events.operations import TakeEvents
 from cachespec.kv_events.state import CLEARED, Publisher
 
 PoolAlphabet = Callable[[kv_blocks.Config, kv_blocks.Pool], Iterable[Operation]]
-Alphabet = Callable[[Config, Publisher], Iterable[Operation]]
 
 
-def taken_at_any_time(pool: PoolAlphabet) -> Alphabet:
+def taken_at_any_time(pool: PoolAlphabet, config: Config, publisher: Publisher) -> Iterable[Operation]:
     """Events are taken whether a request runs or not."""
-
-    def alphabet(config: Config, publisher: Publisher) -> Iterable[Operation]:
-        if len(publisher.queue) < config.queued:
-            yield from pool(pool_config(config), publisher.pool)
-        yield TakeEvents()
-
-    return alphabet
+    yield from pool_calls(pool, config, publisher)
+    yield TakeEvents()
 
 
-def taken_by_steps(pool: PoolAlphabet) -> Alphabet:
+def taken_by_steps(pool: PoolAlphabet, config: Config, publisher: Publisher) -> Iterable[Operation]:
     """C-KV-29: a step takes the events at its end, and there is none while no request runs.
 
     What a step itself tells it takes, even if its last request goes meanwhile. So only the event of a reset may wait
     for ever. An engine that has ended takes nothing.
     """
+    yield from pool_calls(pool, config, publisher)
+    waits = len(publisher.queue) > 0 and publisher.queue[0].kind != CLEARED
+    if (waits or publisher.pool.holdings.length > 0) and not publisher.pool.has_ended():
+        yield TakeEvents()
 
-    def alphabet(config: Config, publisher: Publisher) -> Iterable[Operation]:
-        if len(publisher.queue) < config.queued:
-            yield from pool(pool_config(config), publisher.pool)
-        waits = len(publisher.queue) > 0 and publisher.queue[0].kind != CLEARED
-        if (waits or publisher.pool.holdings.length > 0) and not publisher.pool.has_ended():
-            yield TakeEvents()
 
-    return alphabet
+def pool_calls(pool: PoolAlphabet, config: Config, publisher: Publisher) -> Iterable[Operation]:
+    """The calls of the pool's callers, if there is room for their events."""
+    if len(publisher.queue) < config.queued:
+        yield from pool(pool_config(config), publisher.pool)

@@ -23,7 +23,7 @@ NORMATIVE_KV_EVENTS: Variant[Config, Publisher, View] = Variant(
     initial=initial,
     transitions=following(POOL.transitions, BY_HASH),
     view=view,
-    alphabet=taken_at_any_time(POOL.alphabet),
+    alphabet=partial(taken_at_any_time, POOL.alphabet),
 )
 
 TOLD_EARLY = "blocks are told when scheduled, before their step is executed; KVE-6 judges the consequences"
@@ -58,7 +58,7 @@ def released(pool: Variant[Any, Any, Any]) -> Variant[Config, Publisher, View]:
         initial=partial(initial_of, state, pool),
         transitions=following(pool.transitions, BY_BLOCK),
         view=partial(view_of, pool),
-        alphabet=taken_by_steps(pool.alphabet),
+        alphabet=partial(taken_by_steps, pool.alphabet),
         differences={**differences, **told, TakeEvents: "called when a step ends only (C-KV-29)"},
         start_differs=pool.start_differs,
         exempt={"KVE-6/executed": TOLD_EARLY},

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from cachespec.kernel import Operation, Outcome, Progress, Safety, Step
+from cachespec import kv_blocks
+from cachespec.kernel import Operation, Outcome, Progress, Safety, Step, lifted_steps
 from cachespec.kv_blocks.configuration import NOTHING, hash_of
 from cachespec.kv_blocks.properties import promised
 from cachespec.kv_events.configuration import Config, pool_config
 from cachespec.kv_events.operations import TakeEvents
 from cachespec.kv_events.state import CLEARED, REMOVED, STORED, Event, View
-from cachespec.kv_events.transitions import flat
 
 
 def found(view: View) -> set[int]:
@@ -39,6 +39,18 @@ def parents_are_known(config: Config, view: View) -> bool:
     return True
 
 
+def removals_are_joined(config: Config, view: View) -> bool:
+    for first, second in zip(view.queue, view.queue[1:], strict=False):
+        if first.kind == second.kind == REMOVED:
+            return False
+    removals = [event.hashes for event in view.queue if event.kind == REMOVED]
+    return all(hashes == tuple(sorted(hashes)) for hashes in removals)
+
+
+def something_is_named(config: Config, view: View) -> bool:
+    return all((len(event.hashes) > 0) == (event.kind != CLEARED) for event in view.queue)
+
+
 def after_event(known: set[int], event: Event) -> set[int]:
     """The hashes that a subscriber knows after an event."""
     if event.kind == CLEARED:
@@ -61,7 +73,7 @@ def told_once(config: Config, view: View) -> bool:
     known = {told for told, _ in view.known}
     for event in view.queue:
         told = set(event.hashes)
-        if len(told) < len(event.hashes) or (event.kind == STORED and told & known):
+        if event.kind == STORED and told & known:
             return False
         if event.kind == REMOVED and not told <= known:
             return False
@@ -90,7 +102,16 @@ def hashes_of(config: Config, view: View, whole: set[tuple[int, int]]) -> set[in
 def all_are_taken(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
     if not isinstance(op, TakeEvents):
         return only_grows(before, after) or joins(before, after)
-    return outcome.values == flat(before.queue) and after.queue == () and after.known == before.expected
+    return events_of(outcome.values) == before.queue and after.queue == () and after.known == before.expected
+
+
+def events_of(values: tuple[int, ...]) -> tuple[Event, ...]:
+    """The events that a call has returned."""
+    events: tuple[Event, ...] = ()
+    while len(values) > 2:
+        end = 3 + values[2]
+        events, values = (*events, Event(values[0], values[1], values[3:end])), values[end:]
+    return events
 
 
 def only_grows(before: View, after: View) -> bool:
@@ -148,6 +169,18 @@ SAFETY: tuple[Safety[Config, View], ...] = (
         lambda c, v: any(event.kind == STORED for event in v.queue) and len(v.known) > 0,
     ),
     Safety(
+        "KVE-4/joined",
+        "removals that follow one another are one event, with its hashes in ascending order",
+        removals_are_joined,
+        lambda c, v: any(event.kind == REMOVED and len(event.hashes) > 1 for event in v.queue),
+    ),
+    Safety(
+        "KVE-4/named",
+        "an event of stored or removed blocks names a hash, and one of a reset names none",
+        something_is_named,
+        lambda c, v: len(v.queue) > 1,
+    ),
+    Safety(
         "KVE-6",
         "a hash that a subscriber knows and that can be found has a block with its KV, or a step in flight writes it",
         known_is_promised,
@@ -167,6 +200,11 @@ STEPS: tuple[Step[Config, View], ...] = (
         "taking events returns all that waited, in their order, and other calls only add to the queue",
         all_are_taken,
         lambda c, b, op, o, a: isinstance(op, TakeEvents) and len(b.queue) > 1,
+    ),
+    *lifted_steps(
+        (rule for rule in kv_blocks.COMPONENT.steps if rule.name == "KV-10/counted"),
+        pool_config,
+        lambda v: v.pool,
     ),
 )
 

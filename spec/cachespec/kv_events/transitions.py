@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from cachespec.kernel import Code, Operation, Outcome, Transition, Transitions
@@ -21,34 +22,28 @@ from cachespec.kv_events.telling import (
     taken_and_registered,
 )
 
+PoolTransition = Transition[PoolConfig, Pool, Any]
+Result = tuple[Publisher, Outcome]
 Tellings = Mapping[type[Operation], Telling]
 
 BY_HASH: Tellings = {AllocateSlots: gone, Commit: come, EvictBlock: gone, ResetPrefixCache: cleared}
 BY_BLOCK: Tellings = {AllocateSlots: taken_and_registered, EvictBlock: evicted, ResetPrefixCache: cleared}
 
 
-def silent(own: Transition[PoolConfig, Pool, Any]) -> Transition[Config, Publisher, Any]:
+def silent(own: PoolTransition, config: Config, publisher: Publisher, op: Any) -> Result:
     """The pool's own call, which tells nothing."""
-
-    def call(config: Config, publisher: Publisher, op: Any) -> tuple[Publisher, Outcome]:
-        pool, outcome = own(pool_config(config), publisher.pool, op)
-        return publisher._replace(pool=pool), outcome
-
-    return call
+    pool, outcome = own(pool_config(config), publisher.pool, op)
+    return publisher._replace(pool=pool), outcome
 
 
-def telling(own: Transition[PoolConfig, Pool, Any], tell: Telling) -> Transition[Config, Publisher, Any]:
+def telling(own: PoolTransition, tell: Telling, config: Config, publisher: Publisher, op: Any) -> Result:
     """The pool's own call, and its events behind those that wait. KVE-1: nothing changes that is not told."""
-
-    def call(config: Config, publisher: Publisher, op: Any) -> tuple[Publisher, Outcome]:
-        pool, outcome = own(pool_config(config), publisher.pool, op)
-        events = tell(config, publisher.pool, op, outcome, pool)
-        return publisher._replace(pool=pool, queue=followed_by(publisher.queue, events)), outcome
-
-    return call
+    pool, outcome = own(pool_config(config), publisher.pool, op)
+    events = tell(config, publisher.pool, op, outcome, pool)
+    return publisher._replace(pool=pool, queue=followed_by(publisher.queue, events)), outcome
 
 
-def take_events(config: Config, publisher: Publisher, op: TakeEvents) -> tuple[Publisher, Outcome]:
+def take_events(config: Config, publisher: Publisher, op: TakeEvents) -> Result:
     """KVE-3: all events, in their order, and none of them again."""
     known = publisher.known
     for event in publisher.queue:
@@ -67,7 +62,7 @@ def flat(queue: tuple[Event, ...]) -> tuple[int, ...]:
 def following(pool: Transitions[PoolConfig, Pool], tellings: Tellings) -> Transitions[Config, Publisher]:
     """The calls of a pool that tells so."""
     calls: dict[type[Operation], Transition[Config, Publisher, Any]] = {
-        kind: telling(pool[kind], tellings[kind]) if kind in tellings else silent(pool[kind])
+        kind: partial(telling, pool[kind], tellings[kind]) if kind in tellings else partial(silent, pool[kind])
         for kind in POOL_OPERATIONS
         if kind in pool
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from cacheproof.catalogue.mends import Change, Mend, transitions
@@ -62,7 +63,7 @@ BY_HASH_AT_ONCE: Tellings = {AllocateSlots: gone_and_come, EvictBlock: gone, Res
 def taking_at_any_time(subject: Subject) -> Subject:
     """Events are taken whether a request runs or not."""
     pool = kv_blocks.COMPONENT.variants[subject.variant.tag]
-    return replace(subject, variant=replace(subject.variant, alphabet=taken_at_any_time(pool.alphabet)))
+    return replace(subject, variant=replace(subject.variant, alphabet=partial(taken_at_any_time, pool.alphabet)))
 
 
 # C-KV-30: behind an evicted block -----------------------------------------------------------------------------------
