@@ -27,7 +27,7 @@ from cachespec.kv_blocks.operations import (
     RollBack,
     Withdraw,
 )
-from cachespec.kv_blocks.rolling_back import roll_back
+from cachespec.kv_blocks.rolling_back import roll_back, set_back
 from cachespec.kv_blocks.state import Pool, View, initial, view
 from cachespec.kv_blocks.transitions import TRANSITIONS
 
@@ -74,7 +74,8 @@ NORMATIVE_KV_BLOCKS: PoolVariant = Variant(
 REGISTERED_EARLY = "registers full blocks when scheduled (C-KV-6) and finds them by hash alone (C-KV-10)"
 NULL_ASIDE = "one block is reserved as the null block and is never free"
 NOT_YET = "not there yet"
-SET_BACK = "no such call: the scheduler sets its count back, and the blocks stay registered"
+NEVER_BACK = "no such call, and no load that fails"
+BY_THE_SCHEDULER = "no such call: the scheduler sets its count back and evicts the blocks by number (C-SCH-25)"
 
 PREALLOCATING: Transitions[Config, Pool] = {
     GetComputedBlocks: rules.lookup_up_to_all,
@@ -112,7 +113,7 @@ K0: PoolVariant = NORMATIVE_KV_BLOCKS.era(
     },
     asking=alphabet_with_append_slots,
     exempt=FROM_0_7,
-).lacking({ResetPrefixCache: NOT_YET, EvictBlock: NOT_YET, AllocateGroups: NOT_YET, RollBack: SET_BACK})
+).lacking({ResetPrefixCache: NOT_YET, EvictBlock: NOT_YET, AllocateGroups: NOT_YET, RollBack: NEVER_BACK})
 
 ONE_CALL: Transitions[Config, Pool] = {
     **PREALLOCATING,
@@ -130,7 +131,7 @@ K0B: PoolVariant = NORMATIVE_KV_BLOCKS.era(
     },
     asking=alphabet_of,
     exempt=FROM_0_7,
-).lacking({AppendSlots: "part of `allocate_slots`", EvictBlock: NOT_YET, AllocateGroups: NOT_YET, RollBack: SET_BACK})
+).lacking({AppendSlots: "part of `allocate_slots`", EvictBlock: NOT_YET, AllocateGroups: NOT_YET, RollBack: NEVER_BACK})
 
 ON_DEMAND: Transitions[Config, Pool] = {
     **PREALLOCATING,
@@ -159,7 +160,7 @@ K1_QUEUED: PoolVariant = NORMATIVE_KV_BLOCKS.era(
     initial=on_demand.initial_with_null,
     start_differs=NULL_ASIDE,
     exempt={**EARLY, "KV-13/all": FROM_0_7["KV-13/all"]},
-).lacking({EvictBlock: NOT_YET, AppendSlots: "part of `allocate_slots`", RollBack: SET_BACK})
+).lacking({EvictBlock: NOT_YET, AppendSlots: "part of `allocate_slots`", RollBack: NEVER_BACK})
 
 
 def with_free_list(variant: PoolVariant) -> PoolVariant:
@@ -181,6 +182,7 @@ BY_TABLES: Transitions[Config, Pool] = {
     AllocateSlots: on_demand.allocate_after_the_assertion,
     AllocateGroups: groups.allocate_group_by_group,
     EvictBlock: rules.evict_one,
+    RollBack: set_back,
     CommonPrefix: on_demand.common_by_tables,
 }
 
@@ -192,12 +194,13 @@ K1B_QUEUED: PoolVariant = NORMATIVE_KV_BLOCKS.era(
         **K1.differences,
         AllocateGroups: "takes blocks for one group before touching the hits of the next (C-KV-12)",
         EvictBlock: "blocks that follow it in the chain stay registered (C-KV-19)",
+        RollBack: BY_THE_SCHEDULER,
         CommonPrefix: "compares reference counts with the number of tables",
     },
     initial=on_demand.initial_with_null,
     start_differs=NULL_ASIDE,
     exempt={**EARLY, "KV-13/all": FROM_0_7["KV-13/all"]},
-).lacking({AppendSlots: "part of `allocate_slots`", RollBack: SET_BACK})
+).lacking({AppendSlots: "part of `allocate_slots`"})
 
 K1B = with_free_list(K1B_QUEUED)
 
@@ -227,7 +230,7 @@ K2: PoolVariant = NORMATIVE_KV_BLOCKS.era(
         "KV-13": "the common prefix is always 0",
         "KV-13/all": "the common prefix is always 0",
     },
-).lacking({AppendSlots: "part of `allocate_slots`", RollBack: SET_BACK})
+).lacking({AppendSlots: "part of `allocate_slots`"})
 
 
 def fault(

@@ -1,4 +1,7 @@
-"""Computed tokens that go back: a load from outside has failed, or a session goes on with other tokens."""
+"""Computed tokens that go back: a load from outside has failed, or a session goes on with other tokens.
+
+Releases have no such call. From 0.20.2 on their scheduler sets its count back itself, and evicts the blocks by number.
+"""
 
 from __future__ import annotations
 
@@ -44,6 +47,27 @@ def roll_back(config: Config, pool: Pool, op: RollBack) -> tuple[Pool, Outcome]:
         return pool, REFUSED
     back = holding._replace(
         cached_blocks=min(holding.cached_blocks, first),
+        cached_tokens=min(holding.cached_tokens, first * config.block_size),
+        computed=op.computed,
+        scheduled=op.computed,
+    )
+    pool = unwritten_behind(config, pool, op.request, first)
+    return pool._replace(holdings=pool.holdings.set(op.request, back)), DONE
+
+
+def set_back(config: Config, pool: Pool, op: RollBack) -> tuple[Pool, Outcome]:
+    """C-SCH-25: as the scheduler of 0.20.2 and 0.33.0 does it.
+
+    Other holders of the blocks read on. And the blocks count as registered: they are not registered again when they
+    have been computed (C-KV-33).
+    """
+    holding = holding_of(pool, op.request)
+    if holding.blocks == 0:
+        return pool, ABSENT
+    if op.computed < 0 or op.computed > holding.computed:
+        return pool, STALE
+    first = full_blocks(config, op.computed)
+    back = holding._replace(
         cached_tokens=min(holding.cached_tokens, first * config.block_size),
         computed=op.computed,
         scheduled=op.computed,

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from cacheproof.catalogue.mends import AnyTransition, Change, Mend, around, together, transitions
 from cacheproof.model.finding import Subject
-from cachespec.kernel import FAILED, HIT, MISS, PRESENT, REFUSED, TOO_LARGE, Operation, Outcome
+from cachespec.kernel import DONE, FAILED, HIT, MISS, PRESENT, REFUSED, TOO_LARGE, Operation, Outcome
 from cachespec.kv_blocks import groups
 from cachespec.kv_blocks.configuration import NOTHING, Block, Config, limit_of
 from cachespec.kv_blocks.eras import K1_QUEUED, alphabet_of
@@ -18,8 +18,10 @@ from cachespec.kv_blocks.operations import (
     EvictBlock,
     FreeRequest,
     GetComputedBlocks,
+    RollBack,
     Withdraw,
 )
+from cachespec.kv_blocks.rolling_back import roll_back
 from cachespec.kv_blocks.state import Pool
 from cachespec.kv_blocks.transitions import TRANSITIONS, forget, holding_of
 
@@ -115,6 +117,35 @@ def asserting_first(own: AnyTransition) -> AnyTransition:
     return allocate
 
 
+def registering_in_order(own: AnyTransition) -> AnyTransition:
+    """C-KV-30: what is registered behind a block that cannot be found is forgotten again."""
+
+    def allocate(config: Config, pool: Pool, op: AllocateSlots) -> Result:
+        after: Pool
+        after, outcome = own(config, pool, op)
+        for position in range(1, holding_of(after, op.request).blocks):
+            if not after.registered.has(after.tables.get((op.request, position - 1), NOTHING)):
+                after = forget(config, after, after.tables.get((op.request, position), NOTHING))
+        return after, outcome
+
+    return allocate
+
+
+def registering_again(own: AnyTransition) -> AnyTransition:
+    """C-KV-33: the count of registered blocks goes back with the tokens."""
+
+    def go_back(config: Config, pool: Pool, op: RollBack) -> Result:
+        after: Pool
+        after, outcome = own(config, pool, op)
+        holding = holding_of(after, op.request)
+        if outcome != DONE:
+            return after, outcome
+        back = holding._replace(cached_blocks=min(holding.cached_blocks, op.computed // config.block_size))
+        return after._replace(holdings=after.holdings.set(op.request, back)), outcome
+
+    return go_back
+
+
 def of_own_hash(subject: Subject) -> Subject:
     """C-KV-10: no two contents have one hash."""
     return replace(subject, config=subject.config._replace(hashes=()))
@@ -167,4 +198,7 @@ MENDS = (
     Mend("C-KV-19", ("K1b", "K2"), transitions({EvictBlock: TRANSITIONS[EvictBlock]})),
     Mend("C-KV-20", ON_DEMAND, around(asserting_first, AllocateSlots)),
     Mend("C-KV-21", ("K1", "K1b"), as_a_queue),
+    Mend("C-KV-30", ("K1b", "K2"), around(registering_in_order, AllocateSlots)),
+    Mend("C-KV-33", ("K1b", "K2"), around(registering_again, RollBack)),
+    Mend("C-SCH-25", ("K1b", "K2"), transitions({RollBack: roll_back})),
 )

@@ -8,14 +8,13 @@ from functools import partial
 from typing import Any
 
 from cacheproof.catalogue.mends import Change, Mend, transitions
-from cacheproof.catalogue.mends.kv_blocks import forgetting_what_is_not
+from cacheproof.catalogue.mends.kv_blocks import forgetting_what_is_not, registering_in_order
 from cacheproof.model.finding import Subject
 from cachespec import kv_blocks
 from cachespec.kernel import Operation, Outcome, Transition
 from cachespec.kv_blocks import AllocateSlots, EvictBlock, Pool, Withdraw
 from cachespec.kv_blocks.configuration import NOTHING
 from cachespec.kv_blocks.operations import ResetPrefixCache
-from cachespec.kv_blocks.transitions import forget, holding_of
 from cachespec.kv_events.configuration import Config
 from cachespec.kv_events.environment import taken_at_any_time
 from cachespec.kv_events.state import STORED
@@ -67,19 +66,6 @@ def taking_at_any_time(subject: Subject) -> Subject:
 
 
 # C-KV-30: behind an evicted block -----------------------------------------------------------------------------------
-
-
-def registering_in_order(own: PoolTransition) -> PoolTransition:
-    """What is registered behind a block that cannot be found is forgotten again."""
-
-    def allocate(config: kv_blocks.Config, pool: Pool, op: AllocateSlots) -> tuple[Pool, Outcome]:
-        after, outcome = own(config, pool, op)
-        for position in range(1, holding_of(after, op.request).blocks):
-            if not after.registered.has(after.tables.get((op.request, position - 1), NOTHING)):
-                after = forget(config, after, after.tables.get((op.request, position), NOTHING))
-        return after, outcome
-
-    return allocate
 
 
 def of_what_is_reached(config: Config, before: Pool, op: Any, outcome: Outcome, after: Pool) -> Queue:

@@ -197,7 +197,9 @@ FEATURES: tuple[Feature, ...] = (
     _step(ENCODER, "encoder connector with aborts", "encoder_connector", "aborts", operations=("abort",)),
     _step(ENCODER, "encoder connector with steps ahead", "encoder_connector", "ahead"),
     Feature(BLOCKS, "partly filled blocks that are shared"),
-    Feature(BLOCKS, "KV cache events", "kv_events", operations=("take_events",), interface="LaterKVCacheManager.take_events"),
+    Feature(
+        BLOCKS, "KV cache events", "kv_events", operations=("take_events",), interface="LaterKVCacheManager.take_events"
+    ),
     Feature(BLOCKS, "blocks evicted by number", "kv_blocks", (Condition("evictions"),), ("evict_block",)),
 )
 """All rows of the table, in the order of their items."""

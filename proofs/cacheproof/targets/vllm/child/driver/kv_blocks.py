@@ -43,13 +43,15 @@ class KvBlocksDriver:
             "allocate_slots": self._allocate_slots,
             "allocate_groups": self._allocate_groups,
             "commit": self._commit,
+            "roll_back": self._roll_back,
             "free_request": self._free,
             "withdraw": self._free,
             "evict_block": self._evict_block,
             "reset_prefix_cache": self._reset_prefix_cache,
             "common_prefix": self._common_prefix,
         }
-        self.operations = without(operations, ("evict_block", not self._manager.evicts))
+        evicts = self._manager.evicts
+        self.operations = without(operations, ("evict_block", not evicts), ("roll_back", not evicts))
 
     def reset(self, config: Mapping[str, Any]) -> None:
         """A new manager, and what the keys of all contents are."""
@@ -139,6 +141,19 @@ class KvBlocksDriver:
         if not progress.computed <= computed <= progress.scheduled:
             return STALE
         self._progress[number] = progress._replace(computed=computed)
+        return DONE
+
+    def _roll_back(self, message: Mapping[str, Any]) -> Reply:
+        """As the scheduler does with a load that failed: the count goes back, and the blocks are evicted by number."""
+        number, computed = integer(message, "request"), integer(message, "computed")
+        table = self._table(number)
+        if not table:
+            return ABSENT
+        if not 0 <= computed <= self._progress[number].computed:
+            return STALE
+        for block in table[computed // self._block_size :]:
+            self._manager.evict(block)
+        self._progress[number] = Progress(computed, computed)
         return DONE
 
     def _free(self, message: Mapping[str, Any]) -> Reply:
