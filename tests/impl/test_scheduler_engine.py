@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -357,6 +357,73 @@ def test_misuse_is_an_exception_and_changes_nothing() -> None:
 @dataclass(frozen=True)
 class WithAdapter(Asked):
     lora_request: str = "an adapter"
+
+
+@dataclass(frozen=True)
+class Lora:
+    lora_int_id: int
+    lora_name: str = "an adapter"
+    lora_path: str = "/somewhere"
+
+
+@dataclass(frozen=True)
+class OfTenant(Asked):
+    cache_salt: str | None = None
+    lora_request: Any = None
+
+
+SAME, OTHER = OfTenant("a", [1, 2, 3, 4, 5], 1), OfTenant("b", [1, 2, 3, 4, 5], 1)
+APART = {
+    "no salt and a salt": (SAME, replace(OTHER, cache_salt="x")),
+    "two salts": (replace(SAME, cache_salt="y"), replace(OTHER, cache_salt="x")),
+    "an adapter and none": (replace(SAME, lora_request=Lora(1)), OTHER),
+    "two adapters of one name": (replace(SAME, lora_request=Lora(1)), replace(OTHER, lora_request=Lora(2))),
+    "two paths of one adapter": (
+        replace(SAME, lora_request=Lora(1)),
+        replace(OTHER, lora_request=Lora(1, lora_path="/elsewhere")),
+    ),
+    "a salt like an adapter": (replace(SAME, cache_salt="x"), replace(OTHER, lora_request="x")),
+}
+"""Requests with the same tokens and other KV, or that must not know of each other."""
+ALIKE = {
+    "nothing": (SAME, OTHER),
+    "one salt": (replace(SAME, cache_salt="x"), replace(OTHER, cache_salt="x")),
+    "one adapter": (replace(SAME, lora_request=Lora(1)), replace(OTHER, lora_request=Lora(1))),
+}
+
+
+def found_of_the_second(first: OfTenant, second: OfTenant) -> int:
+    """Tokens of the second request that are found once the first one has ended."""
+    scheduler = Scheduler(Settings(2, 20, 16, 4, 16, 8, max_loras=2))
+    scheduler.add_request(first)
+    scheduler.schedule()
+    scheduler.update_from_output()
+    scheduler.add_request(second)
+    output = scheduler.schedule()
+    assert output is not None
+    return 5 - output.num_scheduled_tokens[second.request_id]
+
+
+@pytest.mark.parametrize("pair", APART.values(), ids=APART)
+def test_what_depends_on_more_than_tokens_is_not_shared(pair: tuple[OfTenant, OfTenant]) -> None:
+    assert found_of_the_second(*pair) == 0
+
+
+@pytest.mark.parametrize("pair", ALIKE.values(), ids=ALIKE)
+def test_what_depends_on_the_same_is_shared(pair: tuple[OfTenant, OfTenant]) -> None:
+    assert found_of_the_second(*pair) == 4
+
+
+def test_a_salt_is_a_text() -> None:
+    with pytest.raises(InvalidRequestError, match="cache_salt"):
+        engine().add_request(replace(SAME, cache_salt=3))  # type: ignore[arg-type]  # what a caller may get wrong
+
+
+def test_a_turn_has_the_salt_of_its_session() -> None:
+    scheduler = Scheduler(Settings(2, 20, 16, 4, 16, 8))
+    scheduler.add_request(replace(SAME, cache_salt="x"))
+    with pytest.raises(InvalidRequestError, match="salt"):
+        scheduler.add_request(replace(OTHER, prompt_token_ids=[1, 2, 3, 4, 5, 6, 7]), after="a")
 
 
 def test_what_there_is_no_rule_for_is_refused() -> None:

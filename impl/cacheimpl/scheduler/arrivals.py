@@ -17,7 +17,7 @@ from torch import Tensor
 from cacheimpl.encoder_cache.rows import Rows
 from cacheimpl.request import PromptRequest
 from cacheimpl.scheduler.connector import NOT_REMOTE
-from cacheimpl.scheduler.contents import WORD, Contents
+from cacheimpl.scheduler.contents import WORD, Apart, Contents
 from cacheimpl.scheduler.errors import (
     DuplicateRequestError,
     InvalidRequestError,
@@ -28,7 +28,7 @@ from cacheimpl.scheduler.errors import (
 )
 from cacheimpl.scheduler.feasibility import item_fits, limits_of, on_host, request_fits
 from cacheimpl.scheduler.growth import grown, grown_plan
-from cacheimpl.scheduler.reading import Elsewhere, Item, Read, read_of
+from cacheimpl.scheduler.reading import Adapter, Elsewhere, Item, Read, read_of
 from cacheimpl.scheduler.requests import arrived, forgotten, nameless
 from cacheimpl.scheduler.settings import Settings
 from cacheimpl.scheduler.state import Config, State
@@ -59,26 +59,32 @@ class Adapters:
     """Numbers of adapters, from 1 on, while a request has them."""
 
     def __init__(self) -> None:
-        self._numbers: dict[str, int] = {}
-        self._of_row: dict[int, str] = {}
+        self._numbers: dict[Adapter, int] = {}
+        self._of_row: dict[int, Adapter] = {}
         self._given = 0
 
-    def number(self, row: int, name: str | None) -> int:
+    def number(self, row: int, adapter: Adapter | None) -> int:
         """The number of the adapter that the request of this row has; 0 for none."""
-        if name is None:
+        if adapter is None:
             self.leave(row)
             return 0
-        if name not in self._numbers:
+        if adapter not in self._numbers:
             self._given += 1
-            self._numbers[name] = self._given
-        self._of_row[row] = name
-        return self._numbers[name]
+            self._numbers[adapter] = self._given
+        self._of_row[row] = adapter
+        return self._numbers[adapter]
 
     def leave(self, row: int) -> None:
         """The request of this row is known no more."""
-        name = self._of_row.pop(row, None)
-        if name is not None and name not in self._of_row.values():
-            del self._numbers[name]
+        adapter = self._of_row.pop(row, None)
+        if adapter is not None and adapter not in self._of_row.values():
+            del self._numbers[adapter]
+
+
+def apart_from(read: Read) -> Apart:
+    """What the KV of a request depends on, or must not be shared without, beside tokens and items."""
+    salt = () if read.salt is None else (("salt", read.salt),)
+    return salt if read.adapter is None else (("adapter", read.adapter), *salt)
 
 
 class Noted(NamedTuple):
@@ -107,8 +113,8 @@ class Arrivals:
         """By row, the output tokens before which no stop token ends the request, if there are any"""
         self._finals: dict[int, int] = {}
         """By row, the tokens of the request once it is finished"""
-        self._sorts: dict[int, tuple[str | None, int]] = {}
-        """By row, the adapter and the priority of the request, which all turns of a session have"""
+        self._sorts: dict[int, tuple[Adapter | None, int, str | None]] = {}
+        """By row, the adapter, the priority and the salt of the request, which all turns of a session have"""
         self._turns: dict[int, int] = {}
         """By row, the row of the next turn of the request's session, if it has arrived"""
         self._finished: dict[str, int] = {}
@@ -189,7 +195,7 @@ class Arrivals:
         self._free.pop()
         self._rows[read.name], self.names[row] = row, read.name
         self._new.append(Noted(row, read, final, elsewhere, before))
-        self._finals[row], self._sorts[row] = final, (read.adapter, read.priority)
+        self._finals[row], self._sorts[row] = final, (read.adapter, read.priority, read.salt)
         self._finished.pop(read.name, None)
         self._turns.pop(row, None)
         if before is not None:
@@ -229,8 +235,10 @@ class Arrivals:
             raise InvalidRequestError(
                 f"request {elsewhere.after!r} has a next turn already: {self.names[self._turns[row]]!r}"
             )
-        if (read.adapter, read.priority) != self._sorts[row]:
-            raise InvalidRequestError(f"turn {read.name!r} has another adapter or priority than the turn before it")
+        if (read.adapter, read.priority, read.salt) != self._sorts[row]:
+            raise InvalidRequestError(
+                f"turn {read.name!r} has another adapter, priority or salt than the turn before it"
+            )
         if len(read.tokens) < self._finals[row]:
             raise InvalidRequestError(
                 f"turn {read.name!r} has {len(read.tokens)} tokens: its session keeps {self._finals[row] - 1}, and "
@@ -367,7 +375,7 @@ class Arrivals:
         if self._contents.left < settings.positions:
             self._collect_contents(state)
         if noted.before is None:
-            chain = self._contents.of_prompt(read.tokens, settings.block_size, read.items, read.adapter)
+            chain = self._contents.of_prompt(read.tokens, settings.block_size, read.items, apart_from(read))
         else:
             kept = (self._finals[noted.before] - 1) // settings.block_size
             chain = self._of_row[noted.before][:kept]

@@ -11,7 +11,7 @@ what nobody has seen costs one entry, and what was seen is compared and not look
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 WORD = "q"
@@ -19,7 +19,10 @@ WORD = "q"
 
 Among = tuple[tuple[Any, ...], ...]
 """What words do not say of a block: items of which tokens are in it, each with the place in it where the item begins,
-which may be before it; tokens that do not fit a word, with their places; and, of the first block, the adapter."""
+which may be before it; tokens that do not fit a word, with their places; and, of the first block, adapter and salt."""
+
+Apart = tuple[tuple[str, Hashable], ...]
+"""What else the blocks of a prompt depend on: an adapter, a salt."""
 
 
 class Tokens:
@@ -68,16 +71,16 @@ class Contents:
         return len(self._free)
 
     def of_prompt(
-        self, tokens: Tokens, block_size: int, items: Sequence[tuple[Any, int, int]], adapter: str | None = None
+        self, tokens: Tokens, block_size: int, items: Sequence[tuple[Any, int, int]], apart: Apart = ()
     ) -> list[int]:
         """The numbers of the full blocks of a prompt; `items` are identifier, first token and length of each.
 
-        Requests with different adapters have no block in common.
+        Requests that are `apart` by anything have no block in common.
         """
         size, full = block_size * tokens.words.itemsize, len(tokens) // block_size
         memory, among = tokens.words.tobytes(), among_blocks(tokens, block_size, items)
-        if adapter is not None:
-            among[0] = (*among.get(0, ()), (adapter,))
+        if apart:
+            among[0] = (*among.get(0, ()), *apart)
         numbers, rest = list[int](), self._root
         while True:
             known = common(rest, memory, among, len(numbers), full, size)

@@ -53,10 +53,11 @@ class SchedulerCore:
 
     The scheduler reads of a request: `request_id`, `prompt_token_ids`, `max_tokens` (or `sampling_params.max_tokens`);
     `min_tokens`, alike; `priority` under a priority policy; `mm_features` of multimodal requests, each with
-    `identifier`, `mm_position.offset` and `.length`; `lora_request`, a name or an object with `lora_name`; and whether
-    there is a `structured_output_request`: then it waits for `grammar_compiled`. A call that raises changes nothing;
-    `cacheimpl.scheduler.errors` lists the exceptions. All calls run in inference mode: change a tensor of the state by
-    hand in inference mode only.
+    `identifier`, `mm_position.offset` and `.length`; `lora_request`, a name or an object with `lora_name`,
+    `lora_int_id` and `lora_path`; `cache_salt`, with which blocks are shared by requests of the same salt only; and
+    whether there is a `structured_output_request`: then it waits for `grammar_compiled`. A call that raises changes
+    nothing; `cacheimpl.scheduler.errors` lists the exceptions. All calls run in inference mode: change a tensor of the
+    state by hand in inference mode only.
     """
 
     def __init__(self, settings: Settings, device: torch.device | str = "cpu") -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from typing import Any, NamedTuple
 
 from cacheimpl.counts import whole
@@ -33,6 +33,10 @@ class Elsewhere(NamedTuple):
     """The request that is the turn before it in its session"""
 
 
+Adapter = tuple[Hashable, ...]
+"""What tells an adapter (LoRA) from others: its number, name and path, or its name alone."""
+
+
 class Read(NamedTuple):
     """What is read of a request."""
 
@@ -44,10 +48,11 @@ class Read(NamedTuple):
     items: tuple[Item, ...]
     least: int = 0
     """`min_tokens`: output tokens before which no stop token ends it"""
-    adapter: str | None = None
-    """The name of its adapter (LoRA)"""
+    adapter: Adapter | None = None
     grammar: bool = False
     """Its output follows a grammar, which is compiled while it waits"""
+    salt: str | None = None
+    """Only requests with the same salt share blocks with it"""
 
 
 POOLED = "pooling_params"
@@ -83,6 +88,7 @@ def read_of(request: PromptRequest, *, pools: bool = False) -> Read:
         whole(f"min_tokens {of}", sampling(request, "min_tokens") or 0, InvalidRequestError, least=0),
         adapter_of(request, of),
         getattr(request, "structured_output_request", None) is not None,
+        salt_of(request, of),
     )
 
 
@@ -92,15 +98,31 @@ def sampling(request: PromptRequest, name: str) -> Any:
     return getattr(getattr(request, "sampling_params", None), name, None) if own is None else own
 
 
-def adapter_of(request: PromptRequest, of: str) -> str | None:
-    """The name of the adapter. Raises `InvalidRequestError` if there is an adapter without a name."""
+def adapter_of(request: PromptRequest, of: str) -> Adapter | None:
+    """The adapter: a name alone may be loaded with other weights (C-MIR-15).
+
+    Raises `InvalidRequestError` if there is an adapter without a name, or with a number or a path that is no key.
+    """
     given = getattr(request, "lora_request", None)
     if given is None or isinstance(given, str):
-        return given
+        return None if given is None else (given,)
     name = getattr(given, "lora_name", None)
     if not isinstance(name, str):
         raise InvalidRequestError(f"lora_request {of} has a lora_name, which is a text, not {name!r}")
-    return name
+    told = getattr(given, "lora_int_id", None), name, getattr(given, "lora_path", None)
+    if not all(isinstance(part, int | str | None) for part in told):
+        raise InvalidRequestError(
+            f"lora_request {of} has a lora_int_id and a lora_path, a number and a text, not {told!r}"
+        )
+    return told
+
+
+def salt_of(request: PromptRequest, of: str) -> str | None:
+    """The salt; an empty one is none. Raises `InvalidRequestError` for what is no text."""
+    salt = getattr(request, "cache_salt", None)
+    if salt is not None and not isinstance(salt, str):
+        raise InvalidRequestError(f"cache_salt {of} is a text, not {salt!r}")
+    return salt or None
 
 
 def tokens_of(request: PromptRequest, of: str) -> Tokens:

@@ -8,7 +8,7 @@ It serves text, synchronously; `batched_settings` has what it refuses. It is imp
 from __future__ import annotations
 
 import importlib
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Iterable
 from functools import wraps
 from typing import Any, NamedTuple
@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from cacheimpl.scheduler.engine import Scheduler
 from cacheimpl.scheduler.errors import SchedulerError, TooManyRequestsError
 from cacheimpl.scheduler.output import SchedulerOutput
+from cacheimpl.vllm.backlog import Backlog
 from cacheimpl.vllm.batched_settings import check_batched, check_served, settings_of, stops_of
 from cacheimpl.vllm.rows import Parts, Rows
 from cacheimpl.vllm.unsupported import UnsupportedSettingError, check_settings
@@ -74,7 +75,7 @@ def batched(base: type[Any]) -> type[Any]:
             settings = settings_of(vllm_config, kv_cache_config, self.max_num_scheduled_tokens)
             self.inner = Scheduler(settings)
             self._rows = Rows(settings.max_requests, settings.block_size)
-            self._backlog: deque[Any] = deque()
+            self._backlog = Backlog(by_priority=settings.by_priority)
             self._refused: list[Any] = []
             self._planned: tuple[Any, Parts] | None = None
             self._gone: set[str] = set()
@@ -92,13 +93,13 @@ def batched(base: type[Any]) -> type[Any]:
             """Queue the request. A request with an unsupported setting ends with an error."""
             assert request.request_id not in self.requests, "duplicate request id"
             self.requests[request.request_id] = request
-            reason = check_served(request)
+            reason = check_served(request, caching=self.inner.settings.enable_prefix_caching)
             if reason is not None:
                 self._refuse(request, reason)
                 return
             if self.log_stats:
                 request.record_event(importlib.import_module("vllm.v1.engine").EngineCoreEventType.QUEUED)
-            self._backlog.append(request)
+            self._backlog.add(request)
 
         def _refuse(self, request: Any, reason: str) -> None:
             release.log.error("cacheimpl: request %s is refused: %s", request.request_id, reason)
@@ -106,17 +107,28 @@ def batched(base: type[Any]) -> type[Any]:
 
         def _arrive(self) -> None:
             """As many requests as there are rows for get one."""
+            if self._rows.count == self._rows.most:
+                self._make_room()
             while self._backlog and self._rows.count < self._rows.most:
-                request = self._backlog.popleft()
+                popped = self._backlog.pop()
+                request = popped[1]
                 try:
                     self.inner.add_request(request)
                 except TooManyRequestsError:  # rows of requests that ended are free after the next plan
-                    self._backlog.appendleft(request)
+                    self._backlog.put_back(popped)
                     return
                 except SchedulerError as error:
                     self._refuse(request, str(error))
                     continue
                 self._rows.add(self.inner.row_of(request.request_id), request, stops_of(request))
+
+        def _make_room(self) -> None:
+            """By priority, the last request that waits gives its row to one that is before it."""
+            last = self._backlog.displaced(self._rows.not_begun()) if self._backlog else None
+            if last is not None:
+                self.inner.finish_requests(last.request_id)
+                self._rows.end(last.request_id)
+                self._backlog.add(last)
 
         def finish_requests(self, request_ids: str | Iterable[str] | None, finished_status: Any) -> list[Any]:
             """As the base class."""
@@ -126,8 +138,8 @@ def batched(base: type[Any]) -> type[Any]:
             for request in ended:
                 request.status = finished_status
                 self._end(request)
-            if ended and self._backlog:
-                self._backlog = deque(request for request in self._backlog if not request.is_finished())
+            if ended:
+                self._backlog.leave_out_finished()
             self._refused = [request for request in self._refused if not request.is_finished()]
             return ended
 

@@ -12,7 +12,7 @@ from cacheimpl.vllm.unsupported import UnsupportedSettingError
 MORE_ROWS = 64
 """Requests that wait beside those that may run, at least; later ones wait outside of the tables."""
 
-POLICIES = ("fcfs",)
+POLICIES = ("fcfs", "priority")
 
 
 def _is_given(config: Any, name: str) -> bool:
@@ -31,16 +31,13 @@ REFUSED: Mapping[str, Callable[[Any], bool]] = {
     "--kv-events-config": lambda config: bool(
         getattr(getattr(config, "kv_events_config", None), "enable_kv_cache_events", False)
     ),
-    "--scheduling-policy priority": lambda config: _policy(config) not in POLICIES,
-    "--enable-lora": lambda config: _is_given(config, "lora_config"),
+    "a --scheduling-policy beside fcfs and priority": lambda config: _policy(config) not in POLICIES,
     "a multimodal model": lambda config: bool(config.model_config.is_multimodal_model),
     "a pooling model": lambda config: config.model_config.runner_type != "generate",
-    "--no-enable-prefix-caching": lambda config: not config.cache_config.enable_prefix_caching,
     "--pipeline-parallel-size above 1": lambda config: (
         int(getattr(config.parallel_config, "pipeline_parallel_size", 1)) > 1
     ),
     "--data-parallel-size above 1": lambda config: int(getattr(config.parallel_config, "data_parallel_size", 1)) > 1,
-    "--watermark": lambda config: bool(getattr(config.scheduler_config, "watermark", 0.0)),
 }
 """What is refused beside `unsupported.REFUSED`, and how an engine's configuration shows it."""
 
@@ -66,6 +63,7 @@ def settings_of(vllm_config: Any, kv_cache_config: Any, token_budget: int) -> Se
     scheduler = vllm_config.scheduler_config
     (group,) = kv_cache_config.kv_cache_groups
     running = int(scheduler.max_num_seqs)
+    adapters = getattr(vllm_config, "lora_config", None)
     return Settings(
         block_size=int(group.kv_cache_spec.block_size),
         num_gpu_blocks=int(kv_cache_config.num_blocks) - 1,
@@ -75,24 +73,25 @@ def settings_of(vllm_config: Any, kv_cache_config: Any, token_budget: int) -> Se
         max_requests=running + max(MORE_ROWS, running // 4),
         long_prefill_token_threshold=int(scheduler.long_prefill_token_threshold),
         enable_chunked_prefill=bool(scheduler.enable_chunked_prefill),
+        by_priority=_policy(vllm_config) == "priority",
+        enable_prefix_caching=bool(vllm_config.cache_config.enable_prefix_caching),
+        watermark=int(float(getattr(scheduler, "watermark", 0.0)) * int(kv_cache_config.num_blocks)),
+        max_loras=0 if adapters is None else int(adapters.max_loras),
     )
 
 
-def check_served(request: Any) -> str | None:
-    """Why the request cannot be served; None if it can be."""
+def check_served(request: Any, *, caching: bool = True) -> str | None:
+    """Why the request cannot be served; None if it can be. `caching`: prefixes are looked up."""
     parameters = request.sampling_params
     asks = {
         "no sampling parameters": parameters is None,
         "a grammar": getattr(request, "structured_output_request", None) is not None,
-        "a cache salt": bool(getattr(request, "cache_salt", None)),
         "prompt embeddings": getattr(request, "prompt_embeds", None) is not None,
         "a session": bool(getattr(request, "resumable", False)),
-        "an adapter": getattr(request, "lora_request", None) is not None,
         "items": bool(getattr(request, "mm_features", None)),
         "a transfer of KV": getattr(request, "kv_transfer_params", None) is not None,
-        "no look-up in the prefix cache, as prompt_logprobs does": bool(
-            getattr(request, "skip_reading_prefix_cache", False)
-        ),
+        "no look-up in the prefix cache, as prompt_logprobs does": caching
+        and bool(getattr(request, "skip_reading_prefix_cache", False)),
         "repetition detection": getattr(parameters, "repetition_detection", None) is not None,
     }
     asked = [what for what, present in asks.items() if present]

@@ -59,6 +59,11 @@ class Rows:
         """Requests of which the workers have a table."""
         return len(self._held)
 
+    def not_begun(self) -> list[Any]:
+        """Requests with a row that were never scheduled."""
+        named = [self._requests[row] for name, row in self._of.items() if name not in self._held]
+        return [request for request in named if request.num_preemptions == 0]
+
     def add(self, row: int, request: Any, stops: frozenset[int]) -> None:
         """The request has this row."""
         self._requests[row], self._stops[row] = request, stops

@@ -34,11 +34,61 @@ def with_batched(schedulers: Any) -> Any:
     return SimpleNamespace(Classes=classes, Settings=schedulers.Settings)
 
 
-def random_loads(loads: Any, chosen: Any, first: int, last: int) -> dict[str, Any]:
+OPTIONS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "watermark": {"watermark": 3},
+    "adapters": {"max_adapters": 2},
+    "without prefix caching": {"prefix_caching": False},
+}
+"""Settings of the engine, by name; all of them once with priorities."""
+
+
+def with_options(chosen: Any, **options: Any) -> Any:
+    """The same classes, which make engines with these settings, and requests with adapters if there may be some."""
+    count = options.get("max_adapters", 0)
+
+    def classes() -> Any:
+        made = chosen.Classes()
+        make, new_request = made.make, made.new_request
+
+        def with_adapter(name: str, *given: Any, **named: Any) -> Any:
+            return new_request(name, *given, **named, **({"adapter": int(name) % (count + 2)} if count else {}))
+
+        made.make = lambda settings: make(settings._replace(**options))
+        made.new_request = with_adapter
+        return made
+
+    return SimpleNamespace(Classes=classes, Settings=chosen.Settings)
+
+
+def urgent_request(schedulers: Any, chosen: Any) -> dict[str, Any]:
+    """More requests than rows wait, and then an urgent one comes: the step of its first token, and how all end."""
+    classes = chosen.Classes()
+    scheduler = classes.make(schedulers.Settings(4, 40, 64, 2, 64, by_priority=True))
+    hasher = classes.hasher(4)
+    requests = [
+        classes.new_request(str(number), [number % 7, 2, 3], 20, hasher, (), 5, float(number)) for number in range(90)
+    ]
+    for request in requests:
+        scheduler.add_request(request)
+    first = -1
+    for step in range(2000):
+        if step == 3:
+            requests.append(classes.new_request("urgent", [8, 9], 2, hasher, (), 0, 1000.0))
+            scheduler.add_request(requests[-1])
+        said = scheduler.schedule()
+        first = step if "urgent" in said.num_scheduled_tokens and first < 0 else first
+        scheduler.update_from_output(said, classes.output({name: [PLAIN] for name in said.num_scheduled_tokens}))
+        if not scheduler.has_requests():
+            break
+    return {"first": first, "ended": sorted({request.status.name for request in requests}), "steps": step}
+
+
+def random_loads(loads: Any, chosen: Any, first: int, last: int, mode: str = "sync") -> dict[str, Any]:
     """Counts of the random loads."""
     report: dict[str, Any] = {"errors": list[str](), "hits": 0, "resumed": 0, "left": 0}
     for seed in range(first, last):
-        error, load = loads.ended(lambda: loads.Load(chosen, "sync", seed))  # noqa: B023
+        error, load = loads.ended(lambda: loads.Load(chosen, mode, seed))  # noqa: B023
         report["errors"] += [error] if error else []
         report["hits"] += load.hits
         report["resumed"] += load.resumed
@@ -55,9 +105,9 @@ def single_requests(schedulers: Any, chosen: Any) -> dict[str, Any]:
     classes = chosen.Classes()
     scheduler = classes.make(schedulers.Settings(4, 40, 64, 8, 64))
     hasher = classes.hasher(4)
-    outputs = {"stopped": 9, "capped": 2, "salted": 3, "aborted": 9, "longest": 60}
+    outputs = {"stopped": 9, "capped": 2, "refused": 3, "aborted": 9, "longest": 60}
     requests = {name: classes.new_request(name, [1, 2, 3, 4, 5], count, hasher) for name, count in outputs.items()}
-    requests["salted"].cache_salt = "of a tenant"
+    requests["refused"].resumable = True
     for request in requests.values():
         scheduler.add_request(request)
     waiting, heard, told, finished = scheduler.get_request_counts(), dict[str, Any](), list[Any](), set[str]()
@@ -95,6 +145,12 @@ def main(driver: str, source: str, impl: str, first: str, last: str) -> None:
     report = {
         "loads": random_loads(loads, chosen, int(first), int(last)),
         "requests": single_requests(schedulers, chosen),
+        "options": {
+            f"{name}, {mode}": random_loads(loads, with_options(chosen, **options), int(first), int(last), mode)
+            for name, options in OPTIONS.items()
+            for mode in ("sync", "sync, by priority")
+        },
+        "urgent": [urgent_request(schedulers, either) for either in (schedulers, chosen)],
     }
     rows: Any = importlib.import_module("cacheimpl.vllm.rows").Rows
     right = rows._preempted

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from tests.impl.interfaces.test_engine_loads import answered
 
+from cacheimpl.vllm.backlog import Backlog
 from cacheimpl.vllm.batched_settings import REFUSED, check_batched, check_served, settings_of, stops_of
 from cacheimpl.vllm.unsupported import BATCHED, UnsupportedSettingError, check_version
 from cacheproof.targets.vllm.release import Release, installed
@@ -56,14 +57,11 @@ WRONG: dict[str, dict[str, Any]] = {
     "--speculative-config": {"speculative_config": object()},
     "--kv-transfer-config": {"kv_transfer_config": object()},
     "--kv-events-config": {"kv_events_config": SimpleNamespace(enable_kv_cache_events=True)},
-    "--scheduling-policy priority": {"policy": "priority"},
-    "--enable-lora": {"lora_config": object()},
+    "a --scheduling-policy beside fcfs and priority": {"policy": "shortest"},
     "a multimodal model": {"model_config": SimpleNamespace(is_multimodal_model=True, runner_type="generate")},
     "a pooling model": {"model_config": SimpleNamespace(is_multimodal_model=False, runner_type="pooling")},
-    "--no-enable-prefix-caching": {"cache_config": SimpleNamespace(enable_prefix_caching=False)},
     "--pipeline-parallel-size": {"parallel_config": SimpleNamespace(pipeline_parallel_size=2)},
     "--data-parallel-size": {"parallel_config": SimpleNamespace(data_parallel_size=2)},
-    "--watermark": {"watermark": 0.1},
 }
 
 
@@ -98,6 +96,41 @@ def test_settings_are_those_of_the_engine() -> None:
     settings = settings_of(configuration(), groups(FULL), 48)
     assert (settings.block_size, settings.num_gpu_blocks, settings.max_num_batched_tokens) == (4, 20, 48)
     assert settings.max_requests > settings.max_num_seqs == 8
+    plain = (settings.by_priority, settings.enable_prefix_caching, settings.watermark, settings.max_loras)
+    assert plain == (False, True, 0, 0)
+
+
+def test_settings_that_are_not_the_default() -> None:
+    """The watermark is a share of all blocks, the null block among them, as the release counts it."""
+    config = configuration(
+        policy="priority",
+        watermark=0.1,
+        cache_config=SimpleNamespace(enable_prefix_caching=False),
+        lora_config=SimpleNamespace(max_loras=3),
+    )
+    settings = settings_of(config, groups(FULL), 48)
+    asked = (settings.by_priority, settings.enable_prefix_caching, settings.watermark, settings.max_loras)
+    assert asked == (True, False, 2, 3)
+
+
+def test_a_look_up_that_is_not_wanted_is_served_without_a_prefix_cache() -> None:
+    assert check_served(request(skip_reading_prefix_cache=True), caching=False) is None
+
+
+def test_who_gets_a_row() -> None:
+    """By arrival nobody gives a row back. By priority, the last request that has not begun does."""
+    first, urgent, late = (
+        SimpleNamespace(priority=priority, arrival_time=float(number), request_id=str(number))
+        for number, priority in enumerate((1, 0, 1))
+    )
+    by_arrival, by_priority = Backlog(by_priority=False), Backlog(by_priority=True)
+    for backlog in (by_arrival, by_priority):
+        backlog.add(urgent)
+    assert by_arrival.displaced([first, late]) is None
+    assert by_priority.displaced([first, late]) is late
+    assert by_priority.displaced([urgent]) is None
+    by_priority.add(first)
+    assert [by_priority.pop()[1] for _ in range(2)] == [urgent, first]
 
 
 def request(**changed: Any) -> Any:
@@ -109,11 +142,9 @@ def request(**changed: Any) -> Any:
 @pytest.mark.parametrize(
     ("changed", "named"),
     [
-        ({"cache_salt": "a"}, "a cache salt"),
         ({"structured_output_request": object()}, "a grammar"),
         ({"prompt_embeds": object()}, "prompt embeddings"),
         ({"resumable": True}, "a session"),
-        ({"lora_request": object()}, "an adapter"),
         ({"mm_features": [object()]}, "items"),
         ({"skip_reading_prefix_cache": True}, "prompt_logprobs"),
         ({"sampling_params": None}, "no sampling parameters"),
@@ -138,17 +169,24 @@ def test_loads_in_the_loop_of_the_release() -> None:
     assert loads["hits"]
     assert loads["resumed"]
     assert planted["errors"]
+    for name, found in answer["options"].items():
+        assert (found["errors"], found["left"]) == ([], 0), name
+        assert found["resumed"], name
+        assert bool(found["hits"]) != ("without" in name), name
+    released, urgent = answer["urgent"]
+    assert urgent["first"] == released["first"] > 3
+    assert urgent["ended"] == ["FINISHED_LENGTH_CAPPED"]
     status = {
         "stopped": "FINISHED_STOPPED",
         "capped": "FINISHED_LENGTH_CAPPED",
-        "salted": "FINISHED_ERROR",
+        "refused": "FINISHED_ERROR",
         "aborted": "FINISHED_ABORTED",
         "longest": "FINISHED_LENGTH_CAPPED",
     }
     assert ended["status"] == status
     assert ended["reason"] == -2
-    assert ended["heard"] == {"stopped": 4, "capped": 2, "aborted": 1, "longest": 59, "salted": 0}
+    assert ended["heard"] == {"stopped": 4, "capped": 2, "aborted": 1, "longest": 59, "refused": 0}
     assert ended["kept"] == ended["heard"]
-    assert ended["told"] == ["capped", "longest", "salted", "stopped"]
+    assert ended["told"] == ["capped", "longest", "refused", "stopped"]
     assert ended["finished"] == sorted(status)
     assert (ended["waiting"], ended["left"]) == ([0, 5], [0, 0, False])

@@ -72,6 +72,9 @@ TOKENS: Sort = {
     **one_of(None, 3, "text", [], [1.5], ["a"], [None], [True], [float("nan")]),
     "too many": always(list(range(12))),
 }
+PATHLESS = SimpleNamespace(lora_name="a", lora_path=[])
+"""An adapter whose path is no text."""
+
 REQUEST: Sort = {
     **lacking("prompt_token_ids", request_id=one_of(None, 3), prompt_token_ids=TOKENS),
     **lacking(max_tokens=count(1)),
@@ -125,6 +128,14 @@ SCHEDULER = Face(
                 "an adapter without a name": (
                     InvalidRequestError,
                     lambda made: made.add_request(request("new", lora_request=1)),
+                ),
+                "an adapter whose path is no text": (
+                    InvalidRequestError,
+                    lambda made: made.add_request(request("new", lora_request=PATHLESS)),
+                ),
+                "a salt that is no text": (
+                    InvalidRequestError,
+                    lambda made: made.add_request(request("new", cache_salt=3)),
                 ),
                 "min_tokens is no count": (
                     InvalidRequestError,
