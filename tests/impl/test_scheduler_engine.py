@@ -203,7 +203,7 @@ BOUND_BUGS = {
         Scheduler._stop, "$x >= self._arrivals.least.get($row, 0)", "$x >= 0"
     ),
     "what is ahead of a stop token counts": Change(requests.update, "$state.turns.shape[0] > 1", "False"),
-    "adapters share blocks": Change(Contents.of_prompt, "adapter is not None", "False"),
+    "adapters share blocks": Change(Contents.of_prompt, "if apart: $body", "pass"),
     "one adapter too many": Change(
         readiness.adapter_fits, "$different < $config.most_adapters", "$different <= $config.most_adapters"
     ),

@@ -146,7 +146,7 @@ def main(driver: str, source: str, impl: str, first: str, last: str) -> None:
         "loads": random_loads(loads, chosen, int(first), int(last)),
         "requests": single_requests(schedulers, chosen),
         "options": {
-            f"{name}, {mode}": random_loads(loads, with_options(chosen, **options), int(first), int(last), mode)
+            f"{name}, {mode}": random_loads(loads, with_options(chosen, **options), int(first), int(first) + 2, mode)
             for name, options in OPTIONS.items()
             for mode in ("sync", "sync, by priority")
         },
