@@ -107,7 +107,7 @@ def batched(base: type[Any]) -> type[Any]:
 
         def _arrive(self) -> None:
             """As many requests as there are rows for get one."""
-            if self._rows.count == self._rows.most:
+            if self.inner.settings.by_priority and self._backlog and self._rows.count == self._rows.most:
                 self._make_room()
             while self._backlog and self._rows.count < self._rows.most:
                 popped = self._backlog.pop()
@@ -124,7 +124,7 @@ def batched(base: type[Any]) -> type[Any]:
 
         def _make_room(self) -> None:
             """By priority, the last request that waits gives its row to one that is before it."""
-            last = self._backlog.displaced(self._rows.not_begun()) if self._backlog else None
+            last = self._backlog.displaced(self._rows.not_begun())
             if last is not None:
                 self.inner.finish_requests(last.request_id)
                 self._rows.end(last.request_id)
