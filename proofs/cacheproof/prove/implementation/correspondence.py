@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, fields, is_dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from itertools import product
 from types import ModuleType
 from typing import Any
@@ -61,6 +61,15 @@ class Correspondence:
     """Of the configuration: the initial tensors, where numbers of it stand in them."""
     assumed: Callable[[Any], Iterable[Cell]] = _nothing
     """`tensors -> conditions` on numbers that only grow: the proof holds as long as the conditions do."""
+    constants: Mapping[str, int] = field(default_factory=dict)
+    """Fields of shape [] that never change, with their value. That they keep it belongs to the invariant."""
+    compared: Callable[[Any], Any] = lambda state: state
+    """What of the specification's state is in the tensors at all."""
+    numbers: str = "any numbers"
+    """For which numbers it is proved, in words."""
+    instead: tuple[tuple[ModuleType, str, Any], ...] = ()
+    """Names of the specification's modules, with the value that they have meanwhile: one that is read at unknown
+    positions too, or a function that leaves out what is not compared."""
     modules: tuple[ModuleType, ...] = ()
     """Modules of the specification in which a loop goes up to an unknown number."""
     nightly: bool = False
@@ -74,7 +83,7 @@ class Correspondence:
     @property
     def bound(self) -> str:
         """For what it is proved, in words."""
-        return f"{self.shape}, any numbers"
+        return f"{self.shape}, {self.numbers}"
 
     def model(self, config: Any = None) -> TensorModel:
         """The tensor code, in the example's configuration or in this one."""
@@ -93,7 +102,12 @@ class Correspondence:
     def state(self) -> Any:
         """Any tensors of this shape."""
         model = self.model()
-        return type(model.initial)(*(unknown_tensor(f"state.{field.name}", field) for field in model.layout.fields))
+        return type(model.initial)(*map(self._unknown, model.layout.fields))
+
+    def _unknown(self, one: Any) -> CellTensor:
+        if one.name in self.constants:
+            return scalar(self.constants[one.name], one.dtype)
+        return unknown_tensor(f"state.{one.name}", one)
 
 
 INITIAL = "initial"

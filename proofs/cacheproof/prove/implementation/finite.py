@@ -48,6 +48,9 @@ def is_record(value: Any) -> bool:
 
 def choose(condition: Cell, met: Any, unmet: Any) -> Any:
     """`one` if the condition holds, otherwise `other`; records part by part."""
+    for one, other, when in ((met, unmet, condition), (unmet, met, cells.inverse(condition))):
+        if hasattr(type(one), "or_else"):
+            return one.or_else(when, other)
     if is_record(met):
         parts = [choose(condition, one, other) for one, other in zip(met, unmet, strict=True)]
         return type(met)(*parts) if hasattr(met, "_fields") else tuple(parts)
@@ -282,66 +285,3 @@ class FiniteSequence(tuple[Any, ...]):
         for index in reversed(range(len(self) - 1)):
             result = choose(cells.equal(position, index), super().__getitem__(index), result)
         return result
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class FiniteCopies:
-    """Realises `cachespec.kernel.Map` from a kind to the members of that kind in their order; no member has two kinds.
-
-    The path decides how many members a kind has, so the result is a tuple of known length.
-    """
-
-    ranks: Mapping[int, Cell]
-    """For each member that there can be, its place among those of its kind; -1 outside."""
-    kinds: Mapping[int, Cell]
-    """Its kind; any kind if it is absent."""
-
-    def get(self, kind: Any, default: Any) -> Any:
-        wanted = cell_of(kind)
-        inside = {one: self.of_kind(one, wanted) for one in self.ranks}
-        length = value_of(cells.count(inside.values()))
-        for count in range(len(self.ranks) + 1):
-            if length == count:
-                return tuple(self._at(turn, inside) for turn in range(count)) if count else default
-        raise NotFollowedError("more members than there can be")
-
-    def _at(self, turn: int, inside: Mapping[int, Cell]) -> Any:
-        member: Cell = 0
-        for one, rank in self.ranks.items():
-            member = cells.choose(cells.every((inside[one], cells.equal(rank, turn))), one, member)
-        return value_of(member)
-
-    def set(self, kind: Any, members: Any) -> FiniteCopies:
-        wanted = cell_of(kind)
-        ranks, kinds = dict(self.remove(kind).ranks), dict(self.kinds)
-        for turn, member in enumerate(members):
-            for one, same in meant(self.ranks, member):
-                ranks[one] = cells.choose(same, turn, ranks[one])
-                kinds[one] = cells.choose(same, wanted, kinds[one])
-        return FiniteCopies(ranks, kinds)
-
-    def remove(self, kind: Any) -> FiniteCopies:
-        wanted = cell_of(kind)
-        left = {one: cells.choose(self.of_kind(one, wanted), -1, rank) for one, rank in self.ranks.items()}
-        return replace(self, ranks=left)
-
-    def of_kind(self, member: int, kind: Cell) -> Cell:
-        """Whether a member is present, and of this kind."""
-        return cells.every((cells.at_most(0, self.ranks[member]), cells.equal(self.kinds[member], kind)))
-
-    def agrees(self, other: FiniteCopies) -> Cell:
-        """The same members of the same kinds, in the same order."""
-        return cells.every(
-            cells.every(
-                (
-                    cells.equal(rank, other.ranks[one]),
-                    cells.some((cells.less(rank, 0), cells.equal(self.kinds[one], other.kinds[one]))),
-                )
-            )
-            for one, rank in self.ranks.items()
-        )
-
-    def __eq__(self, other: object) -> Any:
-        return value_of(self.agrees(other)) if isinstance(other, FiniteCopies) else NotImplemented
-
-    __hash__ = None  # type: ignore[assignment]  # as a key of a dict it must fail loudly

@@ -1,14 +1,15 @@
-"""Tuples of a state with unknown length: the path decides the length when it is read."""
+"""Tuples of a state with unknown length, or of unknown order: the path decides them when they are read."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from itertools import zip_longest
 from typing import Any
 
-from cacheproof.prove.executor import NotFollowedError, SymbolicInteger
+from cacheproof.prove.executor import NotFollowedError, Path, SymbolicInteger, path
 from cacheproof.prove.implementation import cells
 from cacheproof.prove.implementation.cells import Cell
-from cacheproof.prove.implementation.finite import agree, value_of
+from cacheproof.prove.implementation.finite import agree, choose, value_of
 
 
 class FiniteRow(tuple[Any, ...]):
@@ -28,20 +29,21 @@ class FiniteRow(tuple[Any, ...]):
 class FiniteList:
     """A tuple of unknown length: the first of some rows. Each reader asks the path for the length."""
 
-    __slots__ = ("_read", "count", "rows")
+    __slots__ = ("_path", "_read", "count", "rows")
 
     def __init__(self, rows: Iterable[Any], count: Cell) -> None:
         self.rows, self.count = tuple(rows), count
-        self._read: FiniteRow | None = None
+        self._read: FiniteRow = FiniteRow()
+        self._path: Path | None = None
 
     def read(self) -> FiniteRow:
         """The rows that are there, on this path."""
-        if self._read is None:
+        if self._path is not path():
             lengths = range(len(self.rows) + 1)
             length = next((one for one in lengths if value_of(cells.equal(self.count, one))), None)
             if length is None:
                 raise NotFollowedError("more rows than there can be")
-            self._read = FiniteRow(self.rows[:length])
+            self._read, self._path = FiniteRow(self.rows[:length]), path()
         return self._read
 
     def __len__(self) -> int:
@@ -58,6 +60,14 @@ class FiniteList:
 
     __hash__ = None  # type: ignore[assignment]  # as a key of a dict it must fail loudly
 
+    def or_else(self, condition: Cell, other: Any) -> FiniteList:
+        """This one if the condition holds, otherwise the other one."""
+        count = other.count if type(other) is FiniteList else len(other)
+        rows = other.rows if type(other) is FiniteList else tuple(other)
+        both = zip_longest(self.rows, rows)
+        chosen = (mine if its is None else its if mine is None else choose(condition, mine, its) for mine, its in both)
+        return FiniteList(chosen, cells.choose(condition, self.count, count))
+
     def agrees(self, other: Any) -> Cell:
         """As many rows, and the same ones."""
         count = other.count if type(other) is FiniteList else len(other)
@@ -65,3 +75,57 @@ class FiniteList:
         both = zip(self.rows, rows, strict=False)
         same = (cells.some((cells.at_most(count, place), agree(*pair))) for place, pair in enumerate(both))
         return cells.every((cells.equal(self.count, count), cells.at_most(count, len(self.rows)), *same))
+
+
+class FiniteLine:
+    """Some of the names 0, 1, 2 and so on, each at most once, in an unknown order. Each reader asks the path for it."""
+
+    __slots__ = ("_path", "_read", "entry", "name", "ranks")
+
+    def __init__(
+        self,
+        ranks: Iterable[Cell],
+        entry: Callable[[int], Any] = lambda name: name,
+        name: Callable[[Any], int] = lambda entry: entry,
+    ) -> None:
+        """`ranks`: the place of each name, -1 outside. `entry` makes an entry of a name, `name` tells its name."""
+        self.ranks, self.entry, self.name = tuple(ranks), entry, name
+        self._read: tuple[Any, ...] = ()
+        self._path: Path | None = None
+
+    def read(self) -> tuple[Any, ...]:
+        """What is there, on this path."""
+        if self._path is not path():
+            order = [name for place in range(len(self.ranks)) for name in self._at(place)]
+            self._read, self._path = tuple(map(self.entry, order)), path()
+        return self._read
+
+    def _at(self, place: int) -> list[int]:
+        """The name at this place, if there is one."""
+        return [name for name, rank in enumerate(self.ranks) if value_of(cells.equal(rank, place))]
+
+    def __len__(self) -> int:
+        return len(self.read())
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.read())
+
+    def __getitem__(self, place: Any) -> Any:
+        return self.read()[place]
+
+    def __eq__(self, other: object) -> Any:
+        return value_of(self.agrees(other))
+
+    __hash__ = None  # type: ignore[assignment]  # as a key of a dict it must fail loudly
+
+    def agrees(self, other: Any) -> Cell:
+        """The same names in the same order, with the same entries."""
+        unread = type(other) is FiniteLine
+        entries = {} if unread else {self.name(entry): (place, entry) for place, entry in enumerate(other)}
+        same = []
+        for name, rank in enumerate(self.ranks):
+            place, entry = (other.ranks[name], other.entry(name)) if unread else entries.get(name, (-1, None))
+            same.append(cells.equal(rank, place))
+            if entry is not None:
+                same.append(cells.some((cells.less(rank, 0), agree(self.entry(name), entry))))
+        return cells.every((cells.at_most(len(entries), len(self.ranks)), *same))

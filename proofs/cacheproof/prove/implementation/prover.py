@@ -147,21 +147,25 @@ def _initial_cells(one: Correspondence, config: Any) -> Sequence[CellTensor]:
 
 def _equal(step: Step, row: Judgement) -> None:
     one = step.correspondence
+    seen: dict[tuple[int, ...], tuple[Any, ...]] = {}  # paths with a common beginning raise its demands again
+
+    premises = [*step.premises, *step.choices]
+    before, decoded = (one.decode(step.config, tensors) for tensors in (step.before, step.after))
 
     def body() -> None:
-        for premise in (*step.premises, *step.choices):
+        for premise in premises:
             path().assume(premise)
-        state = one.decode(step.config, step.before)
-        after, outcomes = sequential(partial(one.variant.call, step.config), state, step.operation, step.turns)
-        decoded = one.decode(step.config, step.after)
+        after, outcomes = sequential(partial(one.variant.call, step.config), before, step.operation, step.turns)
         answers = map(ends_alike, step.turns, outcomes)
-        path().demand(EQUAL, term(cells.every((agree(after, decoded), *answers))))
+        path().demand(EQUAL, term(cells.every((agree(*map(one.compared, (after, decoded))), *answers))))
 
     try:
-        with finite(one.modules):
+        with finite(one.modules, one.instead):
             for followed in explore(body, solver=z3.SimpleSolver, depth=DEPTH_LIMIT, quantified=False):
                 for demand in followed.demands:
-                    _check(step, row, demand)
+                    terms = (demand.formula, *demand.assumptions)
+                    if seen.setdefault(tuple(term.get_id() for term in terms), terms) is terms:
+                        _check(step, row, demand)
                 if not row.open:
                     return
     except NotFollowedError as error:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from cacheproof.prove.implementation.actions import Turn, function_of, turns_of
@@ -60,13 +61,15 @@ def step_of(one: Correspondence, action: Any) -> Step:
 def graph_of(model: TensorModel, action: Any, operands: int) -> Graph:
     """The graph from parameters, state and operands to the next state and the answers, each tensor on its own."""
     function = function_of(model, action)
-    parameters, form = tree_flatten(model.parameters)
+    leaves, form = tree_flatten(model.parameters)
+    parameters = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
     examples = [*parameters, *model.initial, *(torch.tensor(0) for _ in range(operands))]
     begin, end = len(parameters), len(parameters) + len(model.initial)
 
     def flat(*tensors: Any) -> list[Any]:
-        state = type(model.initial)(*tensors[begin:end])
-        following, ended = function(tree_unflatten(tensors[:begin], form), state, *tensors[end:])
+        given = iter(tensors[:begin])
+        config = tree_unflatten([next(given) if isinstance(leaf, Tensor) else leaf for leaf in leaves], form)
+        following, ended = function(config, type(model.initial)(*tensors[begin:end]), *tensors[end:])
         return [*following, *ended]
 
     return traced(flat, examples)

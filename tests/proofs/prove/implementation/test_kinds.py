@@ -70,6 +70,7 @@ CASES: dict[str, list[tuple[Function, list[Function]]]] = {
     "aten.slice.Tensor": [(lambda a: a[1:3], [ROW]), (lambda a: a[:, :-1], [TABLE])],
     "aten.squeeze.dim": [(lambda a: a[:1].squeeze(0), [TABLE])],
     "aten.stack.default": [(lambda a, b: torch.stack((a, b)), [ROW, ROW])],
+    "aten.t.default": [(lambda a: a.t() + 0, [TABLE])],
     "aten.unbind.int": [(lambda a: list(a.unbind(1)), [TABLE])],
     "aten.unsqueeze.default": [(lambda a: a.unsqueeze(1), [TABLE])],
     "aten.view.default": [(lambda a: a.reshape(6), [TABLE])],

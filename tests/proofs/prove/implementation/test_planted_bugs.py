@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
-
 import pytest
 from tests.planting import Change, planted
+from tests.proofs.prove.implementation import layer_groups_bugs, scheduler_bugs
+from tests.proofs.prove.implementation.bug import Bug
 
 from cacheimpl import recency, table
 from cacheimpl.encoder_cache import accounting, operations, state
@@ -18,18 +17,6 @@ from cacheproof.prove.finding import Verdict
 from cacheproof.prove.implementation.prover import prove_place
 from cacheproof.prove.session import CORRESPONDENCES
 from cacheproof.tensor_models import ring_environment
-
-
-class Bug(NamedTuple):
-    """One part of a function, another in its place, and the obligation that fails for it."""
-
-    function: Callable[..., Any]
-    right: str
-    wrong: str
-    component: str
-    refuted: str
-    shape: int = 0
-
 
 LRU, ENCODER, KV, RING, MIRROR = "lru", "encoder_cache", "kv_blocks", "ring", "mirror"
 GROUPS = "equal/allocate_groups"
@@ -197,6 +184,8 @@ BUGS = (
         ENCODER,
         "equal/free_input",
     ),
+    *layer_groups_bugs.BUGS,
+    *scheduler_bugs.BUGS,
 )
 
 
@@ -212,10 +201,13 @@ TAKE_LONG = {
 }
 """Four to nine seconds each. Of the others, `tests/sampling.py` says which are refuted in the tests of a change."""
 
+AT_NIGHT = TAKE_LONG | set(map(identified, (*layer_groups_bugs.BUGS[2:], *scheduler_bugs.BUGS[2:])))
+"""The two that come first stand for the others of these components."""
+
 
 @pytest.mark.parametrize(
     "bug",
-    [pytest.param(bug, marks=[pytest.mark.nightly] if identified(bug) in TAKE_LONG else []) for bug in BUGS],
+    [pytest.param(bug, marks=[pytest.mark.nightly] if identified(bug) in AT_NIGHT else []) for bug in BUGS],
     ids=identified,
 )
 def test_a_bug_is_refuted_by_a_counterexample_that_was_run(bug: Bug) -> None:
@@ -231,4 +223,8 @@ def test_a_bug_is_refuted_by_a_counterexample_that_was_run(bug: Bug) -> None:
 
 
 def test_those_that_take_long_are_among_them() -> None:
-    assert {identified(bug) for bug in BUGS} > TAKE_LONG
+    assert {identified(bug) for bug in BUGS} > AT_NIGHT
+
+
+def test_each_bug_has_a_name_of_its_own() -> None:
+    assert len({identified(bug) for bug in BUGS}) == len(BUGS)

@@ -11,18 +11,13 @@ import torch
 
 from cacheproof.prove.implementation import cells
 from cacheproof.prove.implementation.actions import Burst
+from cacheproof.prove.implementation.block_pool import CircularQueue, copies_are_apart, rank_of_copy
 from cacheproof.prove.implementation.bursts import bursts
 from cacheproof.prove.implementation.cells import Cell
 from cacheproof.prove.implementation.correspondence import Correspondence, number, scalar
 from cacheproof.prove.implementation.encodings import within
-from cacheproof.prove.implementation.finite import (
-    FiniteCopies,
-    FiniteMap,
-    FiniteQueue,
-    FiniteSequence,
-    cell_of,
-    value_of,
-)
+from cacheproof.prove.implementation.finite import FiniteMap, FiniteQueue, FiniteSequence, cell_of, value_of
+from cacheproof.prove.implementation.finite_copies import FiniteCopies
 from cacheproof.prove.implementation.tensors import CellTensor
 from cachespec.kernel import Operation
 from cachespec.kv_blocks import operations as calls
@@ -84,13 +79,12 @@ def parameters(config: Any) -> Iterator[CellTensor]:
     yield CellTensor((none + 1,), torch.int64, (*cells_of(config.hashes), none))
 
 
-class Read:
+class Read(CircularQueue):
     """The cells of a pool by field."""
 
     def __init__(self, pool: Any) -> None:
-        self.pool = pool
+        super().__init__(pool)
         self.requests, self.positions = pool.tables.shape[0] - 1, pool.tables.shape[1] - 1
-        self.blocks = pool.references.shape[0] - 1
 
     def table(self, request: int) -> tuple[Cell, ...]:
         """One row, with the cell behind its end."""
@@ -113,24 +107,6 @@ class Read:
             for position in range(self.positions)
         ]
 
-    def queued(self, place: int) -> Cell:
-        """Whether the queue has this place, counted from its head."""
-        return cells.less(place, self.pool.free.cells[0])
-
-    def at(self, place: int) -> Cell:
-        """The block at a place of the queue."""
-        order = list(self.pool.order.cells[:-1])
-        head = cells.remainder(self.pool.head.cells[0], len(order))
-        return cells.select([order[(first + place) % len(order)] for first in range(len(order))], head)
-
-    def rank(self, block: int) -> Cell:
-        """The place of a block in the queue; -1 outside."""
-        rank: Cell = -1
-        for place in range(self.blocks):
-            here = cells.every((self.queued(place), cells.equal(self.at(place), block)))
-            rank = cells.choose(here, place, rank)
-        return rank
-
 
 COLUMNS = ("blocks", "registered", "origin", "computed", "scheduled")
 
@@ -143,7 +119,7 @@ def decode(config: Any, pool: Any) -> Pool:
     found = {block: cells.at_most(0, carried[block]) for block in blocks}
     hashes = {block: cells.select(cells_of(config.hashes), carried[block]) for block in blocks}
     ranks = {block: rank_of_copy(pool, block, found, hashes) for block in blocks}
-    copies: Any = FiniteCopies(ranks, hashes)
+    copies: Any = FiniteCopies(ranks, {block: value_of(hashes[block]) for block in blocks})
     written = {block: pool.bytes.cells[block] for block in blocks}
     holdings = {one: Holding(*(value_of(cell) for cell in read.of_request(one).values())) for one in requests}
     places = [(request, position) for request in requests for position in range(read.positions)]
@@ -168,17 +144,6 @@ def decode(config: Any, pool: Any) -> Pool:
     )
 
 
-def rank_of_copy(pool: Any, block: int, found: dict[int, Cell], hashes: dict[int, Cell]) -> Cell:
-    """The number of blocks with the same hash that were registered earlier; -1 if the block is not findable."""
-    stamps = pool.stamp.cells
-    earlier = (
-        cells.every((found[other], cells.equal(hashes[other], hashes[block]), cells.less(stamps[other], stamps[block])))
-        for other in found
-        if other != block
-    )
-    return cells.choose(found[block], cells.count(earlier), -1)
-
-
 def invariant(config: Any, pool: Any) -> Iterator[Cell]:
     """KV-1 to KV-7 in terms of the tensors, without the spare row and the row of the null block."""
     read = Read(pool)
@@ -197,10 +162,7 @@ def invariant(config: Any, pool: Any) -> Iterator[Cell]:
     yield cells.at_most(0, pool.references.cells[read.blocks])
     yield from within((pool.carried.cells[read.blocks], pool.bytes.cells[read.blocks]), -1, contents)
     yield from within(pool.stamp.cells[:-1], 0, pool.clock.cells[0])
-    for one, other in combinations(range(read.blocks), 2):
-        found = (cells.at_most(0, pool.carried.cells[block]) for block in (one, other))
-        differ = cells.inverse(cells.equal(pool.stamp.cells[one], pool.stamp.cells[other]))
-        yield cells.some((cells.inverse(cells.every(found)), differ))
+    yield from copies_are_apart(pool, range(read.blocks))
 
 
 def of_a_table(config: Any, read: Read, request: int) -> Iterator[Cell]:
@@ -245,10 +207,7 @@ def of_the_queue(read: Read) -> Iterator[Cell]:
     yield cells.at_most(0, head)
     yield cells.at_most(cells.add(head, free), len(pool.order.cells) - 2 + read.blocks)
     yield from within(pool.order.cells, 0, read.blocks)
-    for block in range(read.blocks):
-        here = [cells.every((read.queued(place), cells.equal(read.at(place), block))) for place in range(read.blocks)]
-        yield cells.equal(cells.count(here), cells.choose(cells.equal(pool.references.cells[block], 0), 1, 0))
-    yield cells.equal(pool.free.cells[0], cells.count(cells.equal(one, 0) for one in pool.references.cells[:-1]))
+    yield from read.holds_the_free(range(read.blocks))
 
 
 def operations(shape: Shape) -> Iterator[Operation]:

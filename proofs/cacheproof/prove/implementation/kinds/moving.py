@@ -58,6 +58,7 @@ KINDS: dict[str, Kind] = {
     "aten.slice.Tensor": moving,
     "aten.squeeze.dim": moving,
     "aten.stack.default": joining,
+    "aten.t.default": moving,
     "aten.unbind.int": parting,
     "aten.unsqueeze.default": moving,
     "aten.view.default": moving,
