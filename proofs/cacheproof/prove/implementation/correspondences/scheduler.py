@@ -55,14 +55,16 @@ class Read:
     """The cells of a state, row by row."""
 
     def __init__(self, config: Config, values: Any) -> None:
-        self.config, self.state = config, nested(values)
+        self.config = config
+        self.state: Any = nested(values)
         self.requests = len(config.prompts)
 
     def row(self, name: str, plan: int) -> Sequence[Cell]:
         """Of a field of plans, those of one plan."""
         tensor = getattr(self.state, name)
         width = len(tensor.cells) // tensor.shape[0]
-        return tensor.cells[plan * width : (plan + 1) * width]
+        one: Sequence[Cell] = tensor.cells[plan * width : (plan + 1) * width]
+        return one
 
     def spots(self, name: str, plan: int, request: int) -> FiniteLine:
         """The items of a request that are set in a field."""
@@ -296,5 +298,5 @@ CORRESPONDENCES = (
         (calls.BringOutput, calls.LoseOutput),
     ),
     of(f"{ONE_REQUEST}, one plan in flight", ONE, (calls.ResetRunning,), nightly=True),
-    of(f"{ONE_REQUEST}, two plans in flight", ONE._replace(ahead=2), (calls.Abort, calls.ResetRunning), nightly=True),
+    of(f"{ONE_REQUEST}, two plans in flight", ONE._replace(ahead=2), (calls.Abort,), nightly=True),
 )
