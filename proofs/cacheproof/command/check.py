@@ -10,6 +10,7 @@ import typer
 from rich.table import Table
 
 from cacheproof.command.options import JobsOption
+from cacheproof.foundation.cluster import OnOption
 from cacheproof.foundation.console import Fitting, Report, announce, progress
 from cacheproof.foundation.errors import ExitStatus, InputError
 from cacheproof.foundation.junit import STATUSES, Case, CaseStatus, JunitOption, file_to_write, write
@@ -82,9 +83,10 @@ def command(
             min=0,
             max=MOST_PROCESSES,
             help="Number of processes, or threads of compiled code, that share one run. 0: --jobs for a single large "
-            "run, otherwise 1.",
+            "run, otherwise 1. With --on, the number of workers. 0: one for each core of the cluster.",
         ),
     ] = 0,
+    on: OnOption = "",
     checkpoint: Annotated[
         Path | None, typer.Option(help="Folder that keeps the progress of each run.", show_default="no checkpoint")
     ] = None,
@@ -130,6 +132,10 @@ def command(
     engine_named(engine)
     if engine not in SHARING and split > 1:
         raise InputError(f"--split is for the engines {REFERENCE} and {NATIVE}")
+    if on and engine not in SHARING:
+        raise InputError(f"--on is for the engines {REFERENCE} and {NATIVE}")
+    if on and checkpoint is not None:
+        raise InputError("--on has no checkpoints: leave out --checkpoint")
     if of_specification and refine is not None:
         raise InputError(f"--refine compares an implementation with what the {REFERENCE} engine explores: add --engine")
     if resume and checkpoint is None:
@@ -161,6 +167,8 @@ def command(
             refine=TRIPLES if refine is None else refine,
             to_the_end=to_the_end or accept,
             first=first_violation,
+            on=on,
+            or_reference=fastest,
         )
     everything = variant in (None, NORMATIVE) and scope is None and which in (DEFAULT, EVERY_SET) and of_specification
     complete = (

@@ -28,6 +28,10 @@ class MissingExtraError(InputError):
         super().__init__(f"{what} needs the extra '{extra}': pip install 'CHECKOUT_OR_WHEEL[{extra}]'")
 
 
+class NoCompilerError(InputError):
+    """There is no C++ compiler on this machine."""
+
+
 class InconclusiveError(Exception):
     """There is no answer: a limit was reached, or a driver failed. The message is one line; the exit status is 3."""
 

@@ -11,21 +11,21 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from cacheproof.foundation import workers
-from cacheproof.foundation.errors import InputError, MissingExtraError
+from cacheproof.foundation.cluster import Cluster
+from cacheproof.foundation.console import announce
+from cacheproof.foundation.errors import InputError, MissingExtraError, NoCompilerError
 from cacheproof.model.plan import Plan
 from cacheproof.model.registry import AnyComponent, AnyVariant, component_named, fault_in_component, variant_named
 from cacheproof.model.scope import DEFAULT, LARGE, Expectation, Scope, scope_named, scopes_of
 from cacheproof.search.checkpoint import Checkpoint, identity_of
 from cacheproof.search.crew import Crew
+from cacheproof.search.on_ray import crew_on
 from cacheproof.search.path import UnsoundReductionError
-from cacheproof.search.processes import Processes, Subject
+from cacheproof.search.processes import Processes
 from cacheproof.search.result import Ending, Exploration, Snapshot, Watch
 from cacheproof.search.verdict import RunJudgement, judge
+from cacheproof.search.worker import NATIVE, REFERENCE, Subject
 
-REFERENCE = "reference"
-"""The engine that explores whatever can be explored."""
-NATIVE = "native"
-"""The engine that explores the specification, compiled."""
 AUTO = "auto"
 """For each variant the faster one of these two."""
 CUDA = "cuda"
@@ -146,9 +146,13 @@ class Effort:
     shares: Mapping[Task, float] = field(default_factory=dict)
     to_the_end: bool = False
     first: bool = False
+    cluster: Cluster | None = None
+    or_reference: bool = False
 
     def shared_by(self, tasks: Sequence[Task]) -> int:
         """How many share a run: several if that was asked for, or if a single run is known to be large."""
+        if self.cluster is not None:
+            return self.cluster.workers
         if self.split:
             return self.split
         alone = len(tasks) == 1 and tasks[0].engine in SHARING
@@ -305,30 +309,46 @@ def perform(task: Task, watch: Watch | None = None, effort: Effort = Effort(), s
         plan = bounded(plan, scope.expectation(task.variant).states)
     if effort.first and not scope.expectation(task.variant).violations:
         plan = replace(plan, first=True)
-    subject = Subject(component.name, variant.tag, scope.config, plan)
-    threads = shared_by if task.engine == NATIVE else 1
-    crew, checkpoint = Processes(subject, shared_by) if shared_by > threads else None, None
+    subject = Subject(component.name, variant.tag, scope.config, plan, task.engine)
+    threads = shared_by if task.engine == NATIVE and effort.cluster is None else 1
+    checkpoint = None
     if effort.checkpoint is not None:
         identity = identity_of(component, variant, scope.config, subject.plan)
         checkpoint = Checkpoint(effort.checkpoint / run_name(task), identity, effort.resume)
-    explore, share = engine_named(task.engine), effort.shares.get(task, 0.0)
-    try:
-        exploration = explore(
+    share = effort.shares.get(task, 0.0)
+
+    def explored(subject: Subject) -> Exploration:
+        return engine_named(subject.engine)(
             component,
             variant,
             scope.config,
             subject.plan,
             watch,
-            crew=crew,
+            crew=_crew(subject, effort, shared_by),
             share=share,
             checkpoint=checkpoint,
             threads=threads,
         )
+
+    try:
+        exploration = explored(subject)
+    except NoCompilerError as error:
+        if not effort.or_reference:
+            raise
+        announce(f"{error}. The reference engine goes on")
+        exploration = explored(subject._replace(engine=REFERENCE))
     except UnsoundReductionError as error:
         exploration = _unreduced(task, variant, scope, plan, watch)
         remark = f"{error}; {MISCOMPILED if task.engine == NATIVE else UNSOUND}"
         return Run(task, scope, exploration, judge(component, variant, scope, exploration, (remark,)))
     return Run(task, scope, exploration, judge(component, variant, scope, exploration))
+
+
+def _crew(subject: Subject, effort: Effort, shared_by: int) -> Crew | None:
+    """Several workers, if the run is shared by workers and not by threads."""
+    if effort.cluster is not None:
+        return crew_on(effort.cluster, subject)
+    return Processes(subject, shared_by) if shared_by > 1 and subject.engine != NATIVE else None
 
 
 def bounded(plan: Plan, golden: int | None) -> Plan:
@@ -371,7 +391,8 @@ def perform_all(tasks: Sequence[Task], effort: Effort, show: Show) -> Iterator[R
     """Every run, as it ends. An interruption ends those in progress with what is known so far, and starts no others."""
     shared_by = effort.shared_by(tasks)
     on_a_device = any(task.engine == CUDA for task in tasks)  # each run takes what is left of its memory
-    if on_a_device or effort.jobs == 1 or len(tasks) < 2 or shared_by > 1:
+    alone = on_a_device or effort.cluster is not None
+    if alone or effort.jobs == 1 or len(tasks) < 2 or shared_by > 1:
         yield from _one_after_another(tasks, effort, shared_by, show)
     else:
         libraries = dict.fromkeys(_library(task) for task in tasks if task.engine == NATIVE)

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from cacheproof.foundation.cluster import cluster_on
 from cacheproof.foundation.workers import cores
 from cacheproof.model.finding_json import finding_to_message
 from cacheproof.model.store import save
@@ -79,14 +80,19 @@ def perform_and_keep(
     refine: int = 0,
     to_the_end: bool = False,
     first: bool = False,
+    on: str = "",
+    or_reference: bool = False,
 ) -> tuple[list[Run], bool]:
     """All runs in the order of the tasks, each kept as it ends; and whether the user ended them early.
 
-    `jobs` is a number of processes, 0 for as many as there are cores; the others are those of `Effort`.
+    `jobs` is a number of processes, 0 for as many as there are cores; `on` names a cluster, of which `split` workers share
+    each run. The others are those of `Effort`.
     """
-    effort = Effort(jobs or cores(), split, checkpoint, resume, shares_of(tasks, refine), to_the_end, first)
+    shares = shares_of(tasks, refine)
     done: dict[Task, Run] = {}
-    with suppress(KeyboardInterrupt):
+    with suppress(KeyboardInterrupt), cluster_on(on, split) as cluster:
+        own = cluster, or_reference
+        effort = Effort(jobs or cores(), split, checkpoint, resume, shares, to_the_end, first, *own)
         for run in perform_all(tasks, effort, show):
             done[run.task] = run
             save(KIND, run_name(run.task), record_of(run))

@@ -7,6 +7,7 @@ process alone would find them, so nothing that is found depends on how many owne
 
 from __future__ import annotations
 
+import pickle
 import time
 from array import array
 from bisect import bisect_right
@@ -15,7 +16,7 @@ from dataclasses import dataclass, field
 from itertools import chain, starmap
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from cacheproof.foundation.memory import peak_bytes, resident_bytes
 from cacheproof.model.plan import Plan
@@ -38,6 +39,13 @@ Arrival = tuple[bytes, int, Where, int]
 """A state's encoding and its digest, the step that leads to it, and the label of that step (0: none is needed)."""
 Form = tuple[bytes, int, Any]
 """The encoding of a state's canonical form, its digest, and the view of the state itself."""
+
+
+class Expansion(NamedTuple):
+    """A slice of a level: how many states were expanded, and what it leads to, as bytes for each owner."""
+
+    expanded: int
+    outgoing: list[bytes]
 
 
 @dataclass(slots=True)
@@ -146,6 +154,23 @@ class Shard:
                 found_by[place] = at
             if label:
                 self._owe(at, label, place)
+
+    # Between processes, arrivals are bytes, which only their owner unpacks.
+
+    def packed_beginning(self) -> list[bytes]:
+        """The initial state, for its owner."""
+        return [pickle.dumps(arrivals) for arrivals in self.begin()]
+
+    def packed_expansion(self, most: int, seconds: float) -> Expansion:
+        """Expand some more states of the level, as `expand` does."""
+        before = self.expanded
+        outgoing = [pickle.dumps(arrivals) for arrivals in self.expand(most, seconds)]
+        return Expansion(self.expanded - before, outgoing)
+
+    def absorb_packed(self, packed: Sequence[bytes]) -> None:
+        """Take in what leads to own states, from all owners."""
+        for arrivals in packed:
+            self.absorb(pickle.loads(arrivals))  # noqa: S301  # it comes from our own worker, through our own parent
 
     def fresh(self) -> array[int]:
         """The first steps to the states that are new in this level, in order."""

@@ -20,7 +20,8 @@ from cacheproof.model.registry import component_named
 from cacheproof.model.scope import scope_named
 from cacheproof.search import clock
 from cacheproof.search.checkpoint import MANIFEST, Checkpoint, identity_of
-from cacheproof.search.processes import Processes, Subject
+from cacheproof.search.processes import Processes
+from cacheproof.search.worker import Subject
 from cacheproof.search.reference import explore
 from cacheproof.search.result import Ending, Exploration, Snapshot
 

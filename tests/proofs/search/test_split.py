@@ -6,6 +6,7 @@ import os
 import signal
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from multiprocessing.process import BaseProcess
 from typing import Any, Self
 
 import pytest
@@ -18,7 +19,8 @@ from cacheproof.model.scope import scope_named
 from cacheproof.search import clock
 from cacheproof.search.campaign import SHARED_FROM, Effort, Task, engine_named
 from cacheproof.search.crew import Alone, Answer, Arguments, Crew
-from cacheproof.search.processes import Processes, Subject
+from cacheproof.search.processes import Piped, Processes
+from cacheproof.search.worker import Subject
 from cacheproof.search.reference import explore
 from cacheproof.search.result import Ending, Exploration, Snapshot
 from cacheproof.search.shard import Arrival, Shard
@@ -92,7 +94,12 @@ def test_two_processes_find_what_one_finds() -> None:
     what = subject("lru", "M2", "turns")
     crew = Processes(what, 2)
     assert explored(what, crew) == explored(what)
-    assert all(worker.exitcode == 0 for worker in crew.workers)
+    assert [process.exitcode for process in processes(crew)] == [0, 0]
+
+
+def processes(crew: Processes) -> list[BaseProcess]:
+    links = [member.link for member in crew.members]
+    return [link.process for link in links if isinstance(link, Piped)]
 
 
 class Killed(Processes):
@@ -103,10 +110,10 @@ class Killed(Processes):
     def _exchange(self, outgoing: Sequence[Sequence[bytes]]) -> None:
         self.exchanges += 1
         if self.exchanges == 3:
-            process = self.workers[1].pid
-            assert process is not None
-            os.kill(process, signal.SIGKILL)
-            self.workers[1].join()
+            process = processes(self)[1]
+            assert process.pid is not None
+            os.kill(process.pid, signal.SIGKILL)
+            process.join()
         super()._exchange(outgoing)
 
 
@@ -115,7 +122,14 @@ def test_the_death_of_a_worker_is_told() -> None:
     crew = Killed(what, 2)
     with pytest.raises(InconclusiveError, match=r"worker 2 of 2 was ended by signal 9: this exploration has no result"):
         explored(what, crew)
-    assert not any(worker.is_alive() for worker in crew.workers)
+    assert not any(process.is_alive() for process in processes(crew))
+
+
+def test_with_a_journal_another_worker_takes_the_place() -> None:
+    what = subject("lru", "M2", "turns")
+    crew = Killed(what, 2, recovers=True)
+    assert explored(what, crew) == explored(what)
+    assert crew.exchanges > 3
 
 
 def test_what_goes_wrong_in_a_worker_is_told() -> None:

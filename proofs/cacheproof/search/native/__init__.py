@@ -6,6 +6,7 @@ A counterexample is executed again by the specification in Python before it is s
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from types import TracebackType
 from typing import Any, TypeVar, TypeVarTuple
 
 from cacheproof.foundation.errors import InputError
@@ -41,16 +42,16 @@ def explore(
 ) -> Exploration:
     """Explore one configuration of one variant, as the reference engine does, in compiled code.
 
-    `threads` share the work; what is found does not depend on how many there are. Raises `InputError` for a `crew`, a
-    `share` or a `checkpoint`, which this engine does not have.
+    `threads` share the work, or the workers of a `crew` whose shards are native; what is found does not depend on how
+    many there are. Raises `InputError` for a `share` or a `checkpoint`, which this engine does not have.
     """
-    if crew is not None or checkpoint is not None:
-        raise InputError(f"the {ENGINE} engine has no checkpoints and runs in one process: add --engine reference")
+    if checkpoint is not None:
+        raise InputError(f"the {ENGINE} engine has no checkpoints: add --engine reference")
     if share:
         raise InputError("the native engine explores the specification itself: there is nothing to compare it with")
     plan = plan or Plan()
-    with NativeShard(component, variant, config, plan, threads) as shard:
-        search = ReferenceSearch(component, variant, config, plan, watch, NativeCrew(shard), None)
+    with crew or NativeCrew(NativeShard(component, variant, config, plan, threads)) as sharing:
+        search = ReferenceSearch(component, variant, config, plan, watch, sharing, None)
         search.engine = ENGINE
         return search.run()
 
@@ -63,6 +64,11 @@ class NativeCrew(Alone):
 
     def __init__(self, shard: NativeShard) -> None:
         self.native = shard
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.native.__exit__(kind, error, trace)
 
     def begin(self) -> None:
         self.native.begin()

@@ -17,7 +17,7 @@ from hashlib import blake2b
 from pathlib import Path
 
 from cacheproof.foundation.cache_folder import cache_folder
-from cacheproof.foundation.errors import InconclusiveError, InputError
+from cacheproof.foundation.errors import InconclusiveError, InputError, NoCompilerError
 from cacheproof.search.native.unit import HEADERS
 
 HERE = Path(__file__).parent
@@ -27,10 +27,6 @@ FLAGS = ("-std=c++20", "-O1", "-w", "-fPIC", "-shared", "-fno-strict-aliasing", 
 NONE = (
     "there is no C++ compiler on this machine: install g++, clang++ or the Python package ziglang, or name one in CXX"
 )
-
-
-class NoCompilerError(InputError):
-    """There is no C++ compiler on this machine."""
 
 
 def compiler_of_this_machine() -> list[str] | None:

@@ -8,9 +8,12 @@
 // give them.
 #pragma once
 #include "names.hpp"
+#include "owners.hpp"
 #include "states.hpp"
 #include "threads.hpp"
+#include <algorithm>
 #include <chrono>
+#include <numeric>
 #include <unordered_map>
 #include <vector>
 
@@ -65,6 +68,10 @@ struct Search {  // what all threads read
     Known known;
     std::vector<Int> found_by;
     std::vector<uint64_t> pending;
+    Labels labels;
+    Owners owners;
+    size_t level_begin = 0, level_end = 0, expanded = 0;
+    void found_at(size_t place, Int at) { if (owners.several() && place >= level_end && at < found_by[place]) found_by[place] = at; }
     StateT state_at(size_t place) const { const uint8_t* in = known.row(place).data; return take<StateT>(in); }
     StateT canonical(const StateT& state) const {
         const StateT plain = canonical_of(config, state);
@@ -104,8 +111,9 @@ struct Worker {  // one thread: what it found in this slice, and what it remembe
         put(row, form);
         const Row wanted{row.data(), uint32_t(row.size())};
         const uint64_t hash = hashed(wanted.data, wanted.size);
+        if (!search.owners.owns(hash)) return search.owners.send(wanted, hash, at);
         const size_t known = search.known.find(wanted, hash);
-        if (known != SIZE_MAX) return known;
+        if (known != SIZE_MAX) { search.found_at(known, at); return known; }
         size_t mine = fresh_table.find(hash, [&](size_t i) { return same({fresh_rows.data() + fresh[i].begin, fresh[i].size}, wanted); });
         if (mine == SIZE_MAX) {
             mine = fresh.size();
@@ -174,7 +182,7 @@ struct Worker {  // one thread: what it found in this slice, and what it remembe
             if (move == MOVES) fail("a state has more moves than can be numbered");
             const MovedT moved = (search.whole_calls && !next.has) ? call(state, op) : counted(state, op);
             ++tally.transitions;
-            const Int at = Int(place) * MOVES + move++;
+            const Int at = Int(search.owners.number_at(place)) * MOVES + move++;
             if (eq(moved.f0, state)) { judge_step(at, before, op, moved.f1, before); continue; }
             const uint64_t hash = looked_up(moved.f0);
             judge_step(at, before, op, moved.f1, view_of(search.config, moved.f0));
@@ -182,6 +190,7 @@ struct Worker {  // one thread: what it found in this slice, and what it remembe
             if (target == place || !labelled || !(next.has || is_internal(op.tag))) continue;
             text.clear();
             json(text, op);
+            if (target & FOREIGN && !(target & PROVISIONAL)) { search.owners.send_step(target, at, search.labels.of(text)); continue; }
             owed.push_back({place, labels.of(text), target, uint16_t(move - 1)});
         }
         arena->clear();
@@ -227,10 +236,9 @@ struct Explorer : Search {
     std::vector<std::unique_ptr<Worker>> workers;
     std::unique_ptr<Threads> threads;
     Tally tally;
-    Labels labels;
     std::vector<uint64_t> owed_sources, owed_labels, owed_targets;
     std::vector<uint16_t> owed_moves;
-    size_t level_begin = 0, level_end = 0, expanded = 0;
+    size_t owed_numbered = 0;  // the targets of the others are places yet
     std::string text, error;
 
     ~Explorer() { lasting_of_config.free(); }
@@ -275,11 +283,14 @@ struct Explorer : Search {
         const StateT state = take<StateT>(in);
         Bytes row;
         put(row, state);
-        known.add({row.data(), uint32_t(row.size())}, hashed(row.data(), row.size()));
-        found_by.push_back(-1);
         arena->clear();
+        const uint64_t hash = hashed(row.data(), row.size());
+        if (!owners.owns(hash)) return;
+        known.add({row.data(), uint32_t(row.size())}, hash);
+        found_by.push_back(-1);
     }
     void expand(size_t most, double seconds) {
+        owners.clear();
         const size_t from = expanded, end = level_end - from > most ? from + most : level_end;
         const size_t blocks = shared((end - from + EXPANDED_BLOCK - 1) / EXPANDED_BLOCK, seconds, [&](Worker& worker, size_t block) {
             const size_t first = from + block * EXPANDED_BLOCK, last = std::min(end, first + EXPANDED_BLOCK);
@@ -315,10 +326,50 @@ struct Explorer : Search {
         return known.add(row, fresh.hash);
     }
     void keep(const Worker& worker, const Owed& step) {
+        const uint64_t label = labels.of(worker.labels.texts[step.label - 1]);
+        owe({owners.number_at(step.source), owners.label(label), worker.settled(step.target), step.move});
+    }
+    void owe(const Owed& step) {
         owed_sources.push_back(step.source);
         owed_moves.push_back(step.move);
-        owed_labels.push_back(labels.of(worker.labels.texts[step.label - 1]));
-        owed_targets.push_back(worker.settled(step.target));
+        owed_labels.push_back(step.label);
+        owed_targets.push_back(step.target);
+    }
+    void absorb(const uint8_t* in, size_t size) {  // what others sent
+        for (const uint8_t* end = in + size; in < end;) {
+            const Int at = take<Int>(in), label = take<Int>(in);
+            const auto length = uint32_t(take<Int>(in));
+            const Row row{in, length};
+            in += length;
+            const uint64_t hash = hashed(row.data, row.size);
+            size_t place = known.find(row, hash);
+            if (place == SIZE_MAX) {
+                place = known.add(row, hash);
+                found_by.push_back(at);
+            } else found_at(place, at);
+            if (label) owe({uint64_t(at / MOVES), uint64_t(label), place, uint16_t(at % MOVES)});
+        }
+    }
+    void order() {  // the new states get the places in which the first steps to them come
+        std::vector<size_t> order(known.size() - level_end), now(order.size());
+        std::iota(order.begin(), order.end(), level_end);
+        std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return found_by[a] < found_by[b]; });
+        std::vector<Int> at;
+        for (size_t i = 0; i < order.size(); ++i) { at.push_back(found_by[order[i]]); now[order[i] - level_end] = level_end + i; }
+        known.rearrange(level_end, order);
+        std::copy(at.begin(), at.end(), found_by.begin() + Int(level_end));
+        for (size_t i = owed_numbered; i < owed_targets.size(); ++i) if (owed_targets[i] >= level_end) owed_targets[i] = now[owed_targets[i] - level_end];
+        for (auto& worker : workers) worker->remembered.forget();
+        owners.forget();
+    }
+    void take_numbers(const uint64_t* numbers, size_t count) {  // of the new states, in their order
+        owners.numbers.insert(owners.numbers.end(), numbers, numbers + count);
+        for (; owed_numbered < owed_targets.size(); ++owed_numbered) owed_targets[owed_numbered] = owners.numbers[owed_targets[owed_numbered]];
+    }
+    size_t place_of(uint64_t number) const {
+        if (!owners.several()) return number < known.size() ? number : SIZE_MAX;
+        const auto found = std::lower_bound(owners.numbers.begin(), owners.numbers.end(), number);
+        return found != owners.numbers.end() && *found == number ? size_t(found - owners.numbers.begin()) : SIZE_MAX;
     }
     void settle() {
         level_begin = level_end;
@@ -333,72 +384,6 @@ struct Explorer : Search {
     }
 };
 
-template <class F> int guarded(Explorer* search, F&& work) {
-    try { work(); return 0; }
-    catch (const std::exception& error) { arena = &main_passing; search->error = error.what(); return 1; }
-}
-
 }  // namespace cp
 
-extern "C" {
-using cp::Explorer;
-using cp::Int;
-
-Explorer* cp_new(const uint8_t* config, int whole_calls, int liveness, int threads) {
-    auto* made = new Explorer();
-    cp::lasting = &made->lasting_of_config;
-    const cp::Lasting here;
-    made->config = cp::take<cp::ConfigT>(config);
-    made->whole_calls = whole_calls;
-    made->liveness = liveness;
-    made->symmetry.classes = cp::copied(cp::repeated(cp::seq_of<cp::Seq<cp::Seq<Int>>>({{}}), Int(cp::SORTS)));
-    made->symmetry.first.of_sort = cp::copied(cp::repeated(cp::seq_of<cp::Seq<Int>>({{}}), Int(cp::SORTS)));
-    for (int own = 0; own < threads; ++own) made->workers.push_back(std::make_unique<cp::Worker>(*made));
-    if (threads > 1) made->threads = std::make_unique<cp::Threads>(size_t(threads));
-    cp::lasting = &cp::main_lasting;
-    return made;
-}
-void cp_free(Explorer* search) { delete search; }
-// Names of a sort: `colours` has one for each name; `group` names follow, group by group, each with its length.
-void cp_exchange(Explorer* search, int sort, const Int* colours, Int count, const Int* groups, Int size) {
-    search->exchanges = true;
-    cp::lasting = &search->lasting_of_config;
-    const cp::Lasting here;
-    cp::lasting = &cp::main_lasting;
-    const_cast<cp::Seq<Int>*>(search->symmetry.first.of_sort.p)[sort] = cp::copied(cp::Seq<Int>{colours, count});
-    const_cast<cp::Seq<cp::Seq<Int>>*>(search->symmetry.classes.p)[sort] = cp::groups_of(groups, size);
-}
-int cp_begin(Explorer* search, const uint8_t* state) { return cp::guarded(search, [&] { search->begin(state); }); }
-int cp_expand(Explorer* search, uint64_t most, double seconds) { return cp::guarded(search, [&] { search->expand(most, seconds); }); }
-int cp_settle(Explorer* search) { return cp::guarded(search, [&] { search->settle(); }); }
-const char* cp_error(Explorer* search) { return search->error.c_str(); }
-// 0 states, 1 transitions, 2 digest, 3 level begin, 4 level end, 5 expanded, 6 bytes, 7 owed steps, 8 labels
-uint64_t cp_count(Explorer* search, int what) {
-    switch (what) {
-        case 0: return search->known.size();
-        case 1: return uint64_t(search->tally.transitions);
-        case 2: return search->tally.digest;
-        case 3: return search->level_begin;
-        case 4: return search->level_end;
-        case 5: return search->expanded;
-        case 6: return search->known.bytes();
-        case 7: return search->owed_sources.size();
-        case 8: return search->labels.texts.size();
-    }
-    return 0;
-}
-const Int* cp_found_by(Explorer* search) { return search->found_by.data(); }
-const uint64_t* cp_pending(Explorer* search) { return search->pending.data(); }
-const Int* cp_broken(Explorer* search, int steps) { return steps ? search->tally.broken_step.data() : search->tally.broken_safety.data(); }
-const char* cp_seen(Explorer* search, int what) { return what == 0 ? search->tally.seen_safety.data() : what == 1 ? search->tally.seen_step.data() : search->tally.seen_progress.data(); }
-const Int* cp_coverage(Explorer* search) { return search->tally.coverage.data(); }
-const uint64_t* cp_owed(Explorer* search, int what) { return what == 0 ? search->owed_sources.data() : what == 1 ? search->owed_labels.data() : search->owed_targets.data(); }
-const uint16_t* cp_owed_moves(Explorer* search) { return search->owed_moves.data(); }
-const char* cp_operation(Explorer* search, uint64_t label) { return search->labels.texts[label - 1].c_str(); }
-const char* cp_state(Explorer* search, uint64_t place) {
-    search->text.clear();
-    cp::json(search->text, search->state_at(place));
-    cp::arena->clear();
-    return search->text.c_str();
-}
-}
+#include "interface.hpp"

@@ -18,24 +18,38 @@ from cacheproof.search.canonical import Classes, canonical, exchanged, first_col
 from cacheproof.search.native.library import Compiled, compiled, packed
 from cacheproof.search.result import Coverage
 from cacheproof.search.rules import Where
-from cacheproof.search.shard import Account, Owed
+from cacheproof.search.shard import Account, Expansion, Owed
 from cachespec.kernel import Code, Operation
 
 STATES, TRANSITIONS, DIGEST, LEVEL_BEGIN, LEVEL_END, EXPANDED, BYTES, OWED, LABELS = range(9)
 NEVER = -2
+NOWHERE = (1 << 64) - 1
 
 
 class NativeShard:
-    """One run. Use it in a `with` statement: what the library holds is given back at its end."""
+    """One run, or the states of one of its `owners`. In a `with` statement, the library's memory is freed at its end."""
 
-    def __init__(self, component: AnyComponent, variant: AnyVariant, config: Any, plan: Plan, threads: int = 1) -> None:
+    def __init__(
+        self,
+        component: AnyComponent,
+        variant: AnyVariant,
+        config: Any,
+        plan: Plan,
+        threads: int = 1,
+        place: int = 0,
+        owners: int = 1,
+    ) -> None:
+        if owners > 1 and threads > 1:
+            raise InputError("a run is shared by threads or by owners, not by both")
         variant = plan.explored(variant)
         self.made: Compiled = compiled(component, variant)
         self.library = self.made.library
-        self.variant = variant
+        self.variant, self.place, self.owners = variant, place, owners
         liveness = plan.liveness and bool(self.made.progress)
         calls = plan.granularity is Granularity.CALL
         self.search = self.library.cp_new(packed(config, self.made.config), calls, liveness, threads)
+        if owners > 1:
+            self.library.cp_share(self.search, place, owners)
         if plan.symmetry:
             self._exchange(component.interchangeable(config))
         self.start = canonical(component, variant, config, symmetry=plan.symmetry)(variant.start(config))
@@ -70,16 +84,43 @@ class NativeShard:
         """Expand some more states of the level, until so many or for so long."""
         self._checked(self.library.cp_expand(self.search, most, seconds))
 
+    def packed_beginning(self) -> list[bytes]:
+        """The owner of the initial state has it already: nothing is sent."""
+        self.begin()
+        return [b""] * self.owners
+
+    def packed_expansion(self, most: int, seconds: float) -> Expansion:
+        """Expand a slice. What leads to own states stays here; the rest is sent as rows."""
+        before = self._count(EXPANDED)
+        self.expand(most, seconds)
+        library, search = self.library, self.search
+        outgoing = [
+            ctypes.string_at(library.cp_outgoing(search, owner), library.cp_outgoing_size(search, owner))
+            for owner in range(self.owners)
+        ]
+        return Expansion(self._count(EXPANDED) - before, outgoing)
+
+    def absorb_packed(self, packed: Sequence[bytes]) -> None:
+        """Take in what others sent."""
+        for rows in packed:
+            self._checked(self.library.cp_absorb(self.search, rows, len(rows)))
+
     def is_through(self) -> bool:
         """Whether the whole level was expanded."""
         return self._count(EXPANDED) == self._count(LEVEL_END)
 
     def fresh(self) -> Sequence[Where]:
-        """One entry for each state that is new in this level."""
-        return range(self._count(STATES) - self._count(LEVEL_END))
+        """The first steps to the states that are new in this level, in order; only their number if it owns all."""
+        first, end = self._count(LEVEL_END), self._count(STATES)
+        if self.owners == 1:
+            return range(end - first)
+        self._checked(self.library.cp_order(self.search))
+        return array("q", self.library.cp_found_by(self.search)[first:end])
 
     def settle(self, numbers: Sequence[int]) -> None:
-        """The new states are numbered in the order in which they were found; each is judged."""
+        """The new states have these numbers, in the order of `fresh`; each is judged."""
+        if self.owners > 1:
+            self.library.cp_number(self.search, (ctypes.c_uint64 * len(numbers))(*numbers), len(numbers))
         self._checked(self.library.cp_settle(self.search))
 
     # What is known -----------------------------------------------------------------------------------------------
@@ -120,16 +161,18 @@ class NativeShard:
         return coverage_of(self.library.cp_coverage(self.search), self.made.operations, self.variant)
 
     def lookup(self, number: int) -> tuple[bytes, Where] | None:
-        """The encoding of the state of this number, and the first step to it."""
-        if not number < self._count(STATES):
+        """The encoding of the state of this number, and the first step to it, if it is an own state."""
+        place = self.library.cp_place(self.search, number)
+        if place == NOWHERE:
             return None
-        return self.library.cp_state(self.search, number), int(self.library.cp_found_by(self.search)[number])
+        return self.library.cp_state(self.search, place), int(self.library.cp_found_by(self.search)[place])
 
     def pending_states(self) -> tuple[array[int], array[int]]:
         """The numbers of states in which something is pending, and what."""
         bits = self.library.cp_pending(self.search)[: self._count(LEVEL_END)]
         places = [place for place, pending in enumerate(bits) if pending]
-        return array("Q", places), array("Q", [bits[place] for place in places])
+        own = self.library.cp_numbers(self.search) if self.owners > 1 else range(len(bits))
+        return array("Q", [own[place] for place in places]), array("Q", [bits[place] for place in places])
 
     def owed_steps(self) -> Owed:
         """The steps for the search for lassos."""
@@ -141,7 +184,7 @@ class NativeShard:
             array("Q", self.library.cp_owed(self.search, 2)[:count]),
         )
         for label in range(1, self._count(LABELS) + 1):
-            owed.operations[label] = self._operation(self.library.cp_operation(self.search, label))
+            owed.operations[label * self.owners + self.place] = self._operation(self.library.cp_operation(self.search, label))
         return owed
 
     def _operation(self, text: bytes) -> Operation:

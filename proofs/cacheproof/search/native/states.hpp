@@ -36,6 +36,11 @@ struct Table {
         cells[at] = uint64_t(number + 1) << 32 | uint32_t(hash);
         ++used;
     }
+    size_t cell_of(uint64_t hash, size_t number) const {
+        size_t at = hash >> shift;
+        while ((cells[at] >> 32) - 1 != number) at = (at + 1) & (cells.size() - 1);
+        return at;
+    }
     bool is_full() const { return used * 4 >= cells.size() * 3; }
     void empty(size_t size) { cells.assign(size, 0); used = 0; shift = 64 - __builtin_ctzll(size); }
 };
@@ -71,6 +76,19 @@ struct Known {  // every state that was found, by its number, as bytes; while th
         else table.set(hash, rows.size() - 1);
         return rows.size() - 1;
     }
+    void rearrange(size_t first, const std::vector<size_t>& order) {  // of the numbers from `first` on, which is to come first, and so on
+        std::vector<size_t> cells;
+        std::vector<const uint8_t*> moved;
+        for (const size_t number : order) {
+            const Row own = row(number);
+            cells.push_back(table.cell_of(hashed(own.data, own.size), number));
+            moved.push_back(rows[number]);
+        }
+        for (size_t i = 0; i < order.size(); ++i) {
+            rows[first + i] = moved[i];
+            table.cells[cells[i]] = uint64_t(first + i + 1) << 32 | uint32_t(table.cells[cells[i]]);
+        }
+    }
     void grow() {
         table.empty(table.cells.size() * 2);
         for (size_t number = 0; number < rows.size(); ++number) { const Row own = row(number); table.set(hashed(own.data, own.size), number); }
@@ -87,10 +105,11 @@ struct Remembered {
     Remembered() { if (!entries) fail("no memory is left"); }
     Remembered(const Remembered&) = delete;
     ~Remembered() { std::free(entries); }
+    void forget() { std::memset(static_cast<void*>(entries), 0, ENTRIES * sizeof(Entry)); rows.clear(); }
     Entry& at(uint64_t hash) { return entries[hash >> 46]; }
     bool holds(const Entry& entry, const Row& row, uint64_t hash) const { return entry.size && entry.hash == hash && same({rows.data() + entry.begin, entry.size}, row); }
     void keep(Entry& entry, const Row& row, uint64_t hash, uint64_t target) {
-        if (rows.size() + row.size > MOST_BYTES) { std::memset(static_cast<void*>(entries), 0, ENTRIES * sizeof(Entry)); rows.clear(); }
+        if (rows.size() + row.size > MOST_BYTES) forget();
         entry = {hash, uint32_t(rows.size()), row.size, target};
         rows.need(row.size);
         std::memcpy(rows.last, row.data, row.size);

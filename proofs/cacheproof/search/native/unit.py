@@ -201,8 +201,10 @@ HEADERS = (
     "bytes.hpp",
     "names.hpp",
     "states.hpp",
+    "owners.hpp",
     "threads.hpp",
     "explorer.hpp",
+    "interface.hpp",
 )
 
 
