@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
+from io import StringIO
 from typing import Annotated, Any, NamedTuple, TypeVar
 
 import typer
@@ -68,7 +69,8 @@ class Cluster(NamedTuple):
 def cluster_on(on: str, workers: int) -> Iterator[Cluster | None]:
     """The cluster that `--on` names, for so many workers (0: one for each of its cores); None if it is empty.
 
-    Raises InputError where Ray is missing, the cluster cannot be reached or is too small.
+    Nothing is written to standard output in the block. Raises InputError if Ray is missing, or if the cluster cannot be
+    reached or is too small.
     """
     if not on:
         yield None
@@ -80,11 +82,12 @@ def cluster_on(on: str, workers: int) -> Iterator[Cluster | None]:
         import ray  # noqa: PLC0415  # an extra
     except ImportError:
         raise MissingExtraError("ray", f"--on {on}") from None
-    try:
-        yield _begun(ray, on, workers)
-    finally:
-        with deaf():
-            ray.shutdown()
+    with redirect_stdout(StringIO()):  # where Ray writes of workers that it lost
+        try:
+            yield _begun(ray, on, workers)
+        finally:
+            with deaf():
+                ray.shutdown()
 
 
 def _begun(ray: Any, on: str, workers: int) -> Cluster:

@@ -136,7 +136,9 @@ class Effort:
     threads of compiled code, share each; 0 leaves that to `shared_by`. `checkpoint` is a folder to keep each run's
     progress in; with `resume` it goes on from what is there. Of an implementation that is explored, the steps from
     these shares of the states are compared with the specification's. With `to_the_end`, a run goes on however many more
-    states it has than are expected. With `first`, a run that expects no violation ends with the first one.
+    states it has than are expected. With `first`, a run that expects no violation ends with the first one. On a
+    `cluster`, the runs are taken one after the other, and its workers share each; with `or_reference`, the reference
+    engine explores what a worker cannot compile.
     """
 
     jobs: int = 1
