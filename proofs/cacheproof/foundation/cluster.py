@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from io import StringIO
@@ -95,7 +96,7 @@ def _begun(ray: Any, on: str, workers: int) -> Cluster:
     quiet = {"logging_level": "ERROR", "log_to_driver": False}
     handler = signal.getsignal(signal.SIGTERM)
     try:
-        with deaf():
+        with deaf(), warnings.catch_warnings(action="ignore"):
             if on == LOCAL:
                 workers = workers or cores()
                 ray.init(address="local", num_cpus=workers, include_dashboard=False, **quiet)

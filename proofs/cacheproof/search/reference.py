@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from operator import itemgetter
 from typing import Any
 
-from cacheproof.foundation.errors import InputError
+from cacheproof.foundation.errors import InconclusiveError, InputError
 from cacheproof.foundation.interruption import Interruption, heard
 from cacheproof.model.plan import Plan
 from cacheproof.model.registry import AnyComponent, AnyVariant
@@ -125,6 +125,9 @@ class ReferenceSearch:
         except KeyboardInterrupt:
             ending = Ending.INTERRUPTED
             self.settle()
+        except InconclusiveError as error:
+            known = f"{self.numbered:,} states to depth {self.depth} were known"
+            raise InconclusiveError(f"{error} ({known})") from None
         if self.checkpoint is not None and ending.conclusive:
             self.checkpoint.remove()
         return self.result(ending, lasting)

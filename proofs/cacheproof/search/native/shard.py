@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import weakref
 from array import array
 from collections.abc import Iterator, Sequence
 from types import TracebackType
@@ -27,7 +28,7 @@ NOWHERE = (1 << 64) - 1
 
 
 class NativeShard:
-    """One run, or the states of one of its `owners`. In a `with` statement, the library's memory is freed at its end."""
+    """One run, or the states of one of its `owners`. The library's memory is freed with it, or at the end of a `with`."""
 
     def __init__(
         self,
@@ -48,6 +49,8 @@ class NativeShard:
         liveness = plan.liveness and bool(self.made.progress)
         calls = plan.granularity is Granularity.CALL
         self.search = self.library.cp_new(packed(config, self.made.config), calls, liveness, threads)
+        self._free = weakref.finalize(self, self.library.cp_free, self.search)
+        self._free.atexit = False
         if owners > 1:
             self.library.cp_share(self.search, place, owners)
         if plan.symmetry:
@@ -60,7 +63,7 @@ class NativeShard:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.library.cp_free(self.search)
+        self._free()
 
     def _exchange(self, classes: Classes) -> None:
         """Which names may be exchanged, with the colours that they have at first."""

@@ -105,7 +105,7 @@ struct Remembered {
     Remembered() { if (!entries) fail("no memory is left"); }
     Remembered(const Remembered&) = delete;
     ~Remembered() { std::free(entries); }
-    void forget() { std::memset(static_cast<void*>(entries), 0, ENTRIES * sizeof(Entry)); rows.clear(); }
+    void forget() { if (!rows.size()) return; std::memset(static_cast<void*>(entries), 0, ENTRIES * sizeof(Entry)); rows.clear(); }
     Entry& at(uint64_t hash) { return entries[hash >> 46]; }
     bool holds(const Entry& entry, const Row& row, uint64_t hash) const { return entry.size && entry.hash == hash && same({rows.data() + entry.begin, entry.size}, row); }
     void keep(Entry& entry, const Row& row, uint64_t hash, uint64_t target) {
