@@ -11,12 +11,14 @@ from typing import Annotated, Any
 import typer
 
 from cacheproof.command.options import AnswerOption, NewSeedOption, WithoutOption
+from cacheproof.foundation.cluster import OnOption, cluster_on
 from cacheproof.foundation.console import Report, announce, progress
 from cacheproof.foundation.errors import ExitStatus, InputError
 from cacheproof.foundation.junit import STATUSES, Case, JunitOption, file_to_write
 from cacheproof.foundation.junit import write as write_junit
 from cacheproof.foundation.partial import AllowPartialOption, worded
 from cacheproof.foundation.seeds import new_seed
+from cacheproof.foundation.workers import MOST_PROCESSES
 from cacheproof.lockstep.campaign import Campaign
 from cacheproof.lockstep.declaring import DeviationOption
 from cacheproof.lockstep.macros.campaign import REQUESTS
@@ -31,6 +33,7 @@ from cacheproof.lockstep.plan import (
     subjects_from,
 )
 from cacheproof.lockstep.showing import agreeing_without, never_shown, rules_message
+from cacheproof.lockstep.spread import spread
 from cacheproof.lockstep.tally import Limit
 from cacheproof.model.finding import Breakdown, Difference, Finding, Subject
 from cacheproof.model.finding_json import finding_to_message
@@ -98,6 +101,23 @@ def command(
         typer.Option(min=1, help="With --macros: blocks per generated load.", show_default="drawn anew for each load"),
     ] = None,
     answer: AnswerOption = SECONDS_TO_ANSWER,
+    on: OnOption = "",
+    split: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            max=MOST_PROCESSES,
+            help="With --on, the number of workers. Each makes a part of the calls. 0: one for each core.",
+        ),
+    ] = 0,
+    examples: Annotated[
+        str,
+        typer.Option(
+            metavar="URL",
+            help="Keep failing examples in this Redis server (redis://HOST:PORT).",
+            show_default="in .cacheproof/hypothesis",
+        ),
+    ] = "",
     write: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Write the finding to this folder, in every format.", show_default="no files"),
@@ -114,6 +134,9 @@ def command(
     The next run begins with the failing examples of earlier runs, which are in .cacheproof/hypothesis. A run with
     --seed does not use them.
 
+    With --on, each worker makes a part of the calls with its own seed. Of each sort of finding the shortest one is
+    minimised and shown. The same --seed and --split repeat the run.
+
     With --macros, many requests make the same call in one burst. The loads have the sizes of --requests and --blocks,
     or the configuration of --scope.
     """
@@ -125,6 +148,8 @@ def command(
     if macros:
         if without or driver != "hypothesis":
             raise InputError("--without and --driver are of single calls, and not of --macros")
+        if on or examples:
+            raise InputError("--on and --examples are of single calls, and not of --macros")
         chosen, given = component_named(component), bool(scope or config)
         loads = loads_of(
             chosen, requests, blocks, subject_from(component, variant, scope, config or [])[0].config if given else None
@@ -146,12 +171,18 @@ def command(
         left_out=left_out_from(component_named(component), without or []),
         seconds_to_answer=answer,
         around=scope is None and not config,
+        examples=examples,
     )
+    if split and not on:
+        raise InputError("--split needs --on: the cluster whose workers share the calls")
+    if examples and driver != "hypothesis":
+        raise InputError("--examples is for the driver hypothesis")
     if write is not None:
         folder_to_write(write)
-    announce(f"seed {plan.seed} (the same run again: --seed {plan.seed})")
-    with progress() as show:
-        campaign = perform(plan, show)
+    with progress() as show, cluster_on(on, split) as cluster:
+        again = f"--seed {plan.seed}" + (f" --on {on} --split {cluster.workers}" if cluster is not None else "")
+        announce(f"seed {plan.seed} (the same run again: {again})")
+        campaign = perform(plan, show) if cluster is None else spread(plan, cluster, show)
     files = [] if campaign.finding is None or write is None else write_files(campaign.finding, write)
     partial = "" if allow_partial else _partial(plan, campaign)
     status = _status(campaign, partial)
@@ -257,6 +288,7 @@ def _data(plan: Plan, campaign: Campaign, files: list[Path]) -> dict[str, Any]:
         "difference": message if isinstance(finding, Difference) else None,
         "violations": [message] if isinstance(finding, Violation) else [],
         "breakdown": message if isinstance(finding, Breakdown) else None,
+        "others": [finding_to_message(other) for other in campaign.others],
         "files": [str(path) for path in files],
     }
 
@@ -278,6 +310,8 @@ def _rendered(plan: Plan, campaign: Campaign, files: list[Path]) -> list[Any]:
     parts = [_headline(campaign.finding, campaign), *_left_out(campaign)]
     parts += [*agreeing_without(_subject(plan, campaign), campaign.finding), "", FORMATS["table"](campaign.finding)]
     show = f"cacheproof show {shlex.quote(_run_name(plan))}"
+    for other in campaign.others:
+        parts += ["", f"also found: {_what(other)}", FORMATS["table"](other)]
     page = [] if files else [f"next: {show} --format html --output page.html"]
     kept = f"kept: {show} --format {'|'.join(FORMATS)}"
     return [*parts, *page, *(f"written: {path}" for path in files), kept]
@@ -324,16 +358,20 @@ def _left_out(campaign: Campaign) -> list[str]:
     ]
 
 
-def _headline(finding: Finding, campaign: Campaign) -> str:
-    calls = len(finding.trace.steps)
+def _what(finding: Finding) -> str:
     crashed = isinstance(finding, Breakdown) and finding.crash
     what: dict[type, str] = {
         Difference: "a difference",
         Violation: "a property that does not hold",
         Breakdown: "the implementation crashed" if crashed else "the target failed",
     }
+    return what[type(finding)]
+
+
+def _headline(finding: Finding, campaign: Campaign) -> str:
+    calls = len(finding.trace.steps)
     again = "" if campaign.came_again else "; it did NOT come again when the same calls were made anew"
     named = f" ({finding.failure.value})" if isinstance(finding, Breakdown) else ""
     random = " in a random configuration" if campaign.around is not None else ""
     scope = f" in scope {campaign.scope}" if campaign.scope else random
-    return f"{what[type(finding)]}{named} after {count(calls, 'call')}{scope} (seed {campaign.seed}{again})"
+    return f"{_what(finding)}{named} after {count(calls, 'call')}{scope} (seed {campaign.seed}{again})"

@@ -29,7 +29,7 @@ OnOption = Annotated[
     typer.Option(
         "--on",
         metavar="CLUSTER",
-        help="Share the work between the workers of a cluster: ray starts one on this machine, ray://HOST:PORT joins one.",
+        help="Share the work between workers of a Ray cluster: ray starts one here, ray://HOST:PORT joins one.",
         show_default="this machine, without a cluster",
     ),
 ]

@@ -32,6 +32,8 @@ class Campaign:
     seed: int
     tally: Tally = field(default_factory=Tally)
     finding: Finding | None = None
+    others: tuple[Finding, ...] = ()
+    """Findings of other sorts, of a run in several parts."""
     came_again: bool = True
     """False where the finding was seen once and not again when the same calls were made anew."""
     interrupted: bool = False

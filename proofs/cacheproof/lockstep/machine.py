@@ -19,11 +19,11 @@ from typing import Any
 from hypothesis import HealthCheck, Phase, Verbosity, seed, settings
 from hypothesis import strategies as st
 from hypothesis.configuration import set_hypothesis_home_dir
-from hypothesis.database import DirectoryBasedExampleDatabase
+from hypothesis.database import DirectoryBasedExampleDatabase, ExampleDatabase
 from hypothesis.errors import Flaky
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
-from cacheproof.foundation.errors import InputError
+from cacheproof.foundation.errors import InputError, MissingExtraError, shortened
 from cacheproof.foundation.interruption import Interruption, remembered
 from cacheproof.lockstep.backend import BACKEND, drawn
 from cacheproof.lockstep.campaign import STEPS_BETWEEN_PROGRESS, Campaign
@@ -160,18 +160,23 @@ def run_machine(
     reuse: bool,
     steps_in_example: int = STEPS_IN_EXAMPLE,
     seconds_to_shrink: float = SECONDS_TO_SHRINK,
+    minimises: bool = True,
+    examples: str = "",
     progress: Callable[[str], None] | None = None,
 ) -> Campaign:
     """Run until a finding, the limit, or Ctrl-C. With `reuse`, examples that failed before are tried first.
 
-    Failing examples are kept under `home`, by component, variant and target.
+    Failing examples are kept under `home`, by component, variant and target; or by the Redis server with the URL
+    `examples`. Without `minimises`, the finding is as it was seen. Raises InputError if the server is not reached.
     """
     set_hypothesis_home_dir(home)
     chosen = settings(
         max_examples=10**9,  # the limit counts steps and seconds
         stateful_step_count=steps_in_example + 1,
-        database=DirectoryBasedExampleDatabase(home / "examples" / _folder(scopes)),
-        phases=(*([Phase.reuse] if reuse else []), Phase.generate, Phase.shrink),
+        database=_shared(examples, _folder(scopes))
+        if examples
+        else DirectoryBasedExampleDatabase(home / "examples" / _folder(scopes)),
+        phases=(*([Phase.reuse] if reuse else []), Phase.generate, *([Phase.shrink] if minimises else [])),
         deadline=None,
         verbosity=Verbosity.quiet,
         print_blob=False,
@@ -179,7 +184,22 @@ def run_machine(
         suppress_health_check=list(HealthCheck),
         backend=BACKEND,
     )
-    return run_with(scopes, limit, chosen, seed_number, seconds_to_shrink, progress)
+    return run_with(scopes, limit, chosen, seed_number, seconds_to_shrink if minimises else 0.0, progress)
+
+
+def _shared(url: str, name: str) -> ExampleDatabase:
+    """Hypothesis' own database in a Redis server, under keys of this name."""
+    try:
+        from hypothesis.extra.redis import RedisExampleDatabase  # noqa: PLC0415  # an extra
+        from redis import Redis, RedisError  # noqa: PLC0415  # likewise
+    except ImportError:
+        raise MissingExtraError("redis", f"--examples {url}") from None
+    try:
+        server = Redis.from_url(url)
+        server.ping()
+    except (RedisError, ValueError, OSError) as error:
+        raise InputError(f"--examples {url}: no Redis server: {shortened(str(error))}") from None
+    return RedisExampleDatabase(server, key_prefix=f"cacheproof-{name}:".encode())
 
 
 def run_in_profile(scopes: Scoped, limit: Limit, seed_number: int, *, reuse: bool, key: str, limited: bool) -> Campaign:

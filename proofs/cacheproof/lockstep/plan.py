@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,7 @@ from cacheproof.foundation.misspelt import did_you_mean
 from cacheproof.lockstep.campaign import Campaign, steered
 from cacheproof.lockstep.ignored import ignored
 from cacheproof.lockstep.scoped import Scoped, scoped
+from cacheproof.lockstep.shrink import SECONDS_TO_SHRINK
 from cacheproof.lockstep.tally import Limit
 from cacheproof.model.declaration import declared_by
 from cacheproof.model.finding import Subject
@@ -54,6 +56,10 @@ class Plan:
     seconds_to_answer: float
     around: bool = False
     """Whether some episodes have configurations around those of the subjects; only beside the normative variant."""
+    minimises: bool = True
+    """Whether the finding is minimised at once."""
+    examples: str = ""
+    """The URL of a Redis server that keeps the examples of Hypothesis; empty for a folder of this machine."""
 
     @property
     def subject(self) -> Subject:
@@ -105,24 +111,32 @@ def left_out_from(component: AnyComponent, names: Sequence[str]) -> frozenset[st
 
 def perform(plan: Plan, progress: Callable[[str], None] | None = None) -> Campaign:
     """Run it; the target is closed whatever happens. Operations that it declares not to have are left out."""
+    with prepared(plan) as scopes:
+        campaign = _performed(plan, scopes, progress)
+        if campaign.finding is None:
+            entered = [plan.subjects[scope] for scope, calls in campaign.scopes.items() if calls]
+            target = scopes.pairs[0].target
+            campaign.ignored = tuple(dict.fromkeys(name for one in entered for name in ignored(one, target)))
+        return campaign
+
+
+@contextmanager
+def prepared(plan: Plan) -> Iterator[Scoped]:
+    """The target beside the specification in all scopes of the plan."""
     subject = plan.subject
     target = open_target(plan.target, subject.component, subject.variant, plan.seconds_to_answer)
     try:
         left_out = plan.left_out | not_there(subject.component, target)
         around = plan.around and base_of(subject.variant.tag) == NORMATIVE
-        scopes = scoped(plan.subjects, target, plan.target, left_out, around=around)
-        campaign = _performed(plan, scopes, progress)
-        if campaign.finding is None:
-            entered = [plan.subjects[scope] for scope, calls in campaign.scopes.items() if calls]
-            campaign.ignored = tuple(dict.fromkeys(name for one in entered for name in ignored(one, target)))
-        return campaign
+        yield scoped(plan.subjects, target, plan.target, left_out, around=around)
     finally:
         target.close()
 
 
 def _performed(plan: Plan, scopes: Scoped, progress: Callable[[str], None] | None) -> Campaign:
     if plan.driver == "lockstep":
-        return steered(scopes, plan.limit, plan.seed, progress=progress)
+        seconds = SECONDS_TO_SHRINK if plan.minimises else 0.0
+        return steered(scopes, plan.limit, plan.seed, seconds_to_shrink=seconds, progress=progress)
     return _with_hypothesis(plan, scopes, progress)
 
 
@@ -148,6 +162,8 @@ def _with_hypothesis(plan: Plan, scopes: Scoped, progress: Callable[[str], None]
         home() / "hypothesis",
         reuse=plan.reuse,
         steps_in_example=plan.profile.steps_in_example,
+        minimises=plan.minimises,
+        examples=plan.examples,
         progress=progress,
     )
 

@@ -39,6 +39,17 @@ class Tally:
         self.steps += 1
         self.outcomes[operation.wire_name(), outcome.code.value] += 1
 
+    def add(self, other: Tally) -> None:
+        """What another run did, as well."""
+        self.steps += other.steps
+        self.episodes += other.episodes
+        self.outcomes += other.outcomes
+        self.offered |= other.offered
+        self.observables |= other.observables
+        self.rules |= other.rules
+        self.states |= other.states
+        self.renaming = self.renaming or other.renaming
+
     @property
     def seconds(self) -> float:
         """Since the start."""

@@ -140,7 +140,7 @@ class Member:
 
 
 class Linked:
-    """As many workers as there are owners. `begin` starts the worker of a place; `recovers` says whether it may again."""
+    """As many workers as there are owners. `begin` starts the worker of a place, again if the crew `recovers`."""
 
     slice_states = 1 << 20
     slice_seconds = 0.25

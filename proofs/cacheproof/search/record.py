@@ -85,7 +85,7 @@ def perform_and_keep(
 ) -> tuple[list[Run], bool]:
     """All runs in the order of the tasks, each kept as it ends; and whether the user ended them early.
 
-    `jobs` is a number of processes, 0 for as many as there are cores; `on` names a cluster, of which `split` workers share
+    `jobs` is a number of processes, 0 for as many as there are cores. `on` names a cluster; `split` of its workers share
     each run. The others are those of `Effort`.
     """
     shares = shares_of(tasks, refine)

@@ -50,9 +50,10 @@ class Worker:
     def __init__(self, subject: Subject, place: int, owners: int, expected: str = "") -> None:
         self.shard: Any = None
         self.refusal: InputError | None = None
+        if expected not in ("", checkers()):
+            self.refusal = InputError(f"{gethostname()} has another version of cacheproof: install the same one there")
+            return
         try:
-            if expected not in ("", checkers()):
-                raise InputError(f"{gethostname()} has another version of cacheproof: install the same one there")
             self._begin(subject, place, owners)
         except InputError as error:
             self.refusal = error

@@ -21,9 +21,9 @@ from cacheproof.model.scope import scope_named
 from cacheproof.search import clock
 from cacheproof.search.checkpoint import MANIFEST, Checkpoint, identity_of
 from cacheproof.search.processes import Processes
-from cacheproof.search.worker import Subject
 from cacheproof.search.reference import explore
 from cacheproof.search.result import Ending, Exploration, Snapshot
+from cacheproof.search.worker import Subject
 
 RUNS = [("lru", "M2", "turns"), ("mirror", "M3", "larger-request"), ("encoder_cache", "E1", "any-call")]
 

@@ -68,7 +68,7 @@ class InProcess(Link):
 
 
 class Trouble:
-    """Plans faults: (owner, number of the question) -> what goes wrong, once. Numbers up to 0 are repeated questions."""
+    """Plans faults: (owner, number of a question) -> what goes wrong, once. Negative numbers are of repeated questions."""
 
     def __init__(self, planned: dict[tuple[int, int], str]) -> None:
         self.planned = planned
@@ -105,7 +105,7 @@ def test_however_it_is_divided_the_same_is_found(engine: str, slice_states: int)
     assert found == found_by(what)
 
 
-# A worker is lost --------------------------------------------------------------------------------------------------------
+# A worker is lost ---------------------------------------------------------------------------------------------------
 
 FAULTS = ("before", "after", "question lost", "answer lost", "twice")
 SMALL = subject()._replace(plan=replace(subject().plan, depth=3, until=frozenset()))
@@ -181,7 +181,7 @@ def test_a_worker_of_another_version_is_refused() -> None:
     assert "another version of cacheproof" in str(reply.answer)
 
 
-# Planted faults of the recovery itself ----------------------------------------------------------------------------------
+# Planted faults of the recovery itself ------------------------------------------------------------------------------
 
 
 def forgets(question: str) -> Callable[[Journal, str, tuple[Any, ...]], None]:

@@ -20,10 +20,10 @@ from cacheproof.search import clock
 from cacheproof.search.campaign import SHARED_FROM, Effort, Task, engine_named
 from cacheproof.search.crew import Alone, Answer, Arguments, Crew
 from cacheproof.search.processes import Piped, Processes
-from cacheproof.search.worker import Subject
 from cacheproof.search.reference import explore
 from cacheproof.search.result import Ending, Exploration, Snapshot
 from cacheproof.search.shard import Arrival, Shard
+from cacheproof.search.worker import Subject
 
 RUNS = [
     ("lru", "M2", "turns"),

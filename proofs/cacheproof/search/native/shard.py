@@ -28,7 +28,7 @@ NOWHERE = (1 << 64) - 1
 
 
 class NativeShard:
-    """One run, or the states of one of its `owners`. The library's memory is freed with it, or at the end of a `with`."""
+    """One run, or the states of one of its `owners`. Its memory is freed with it, or at the end of a `with`."""
 
     def __init__(
         self,
@@ -187,7 +187,9 @@ class NativeShard:
             array("Q", self.library.cp_owed(self.search, 2)[:count]),
         )
         for label in range(1, self._count(LABELS) + 1):
-            owed.operations[label * self.owners + self.place] = self._operation(self.library.cp_operation(self.search, label))
+            owed.operations[label * self.owners + self.place] = self._operation(
+                self.library.cp_operation(self.search, label)
+            )
         return owed
 
     def _operation(self, text: bytes) -> Operation:
