@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from cacheproof.bench.measure import Benchmark, Contender, InTurns, Work
 from cacheproof.model.registry import component_named
 from cacheproof.model.scope import scope_named
-from cacheproof.search.campaign import ENGINES, NATIVE, REFERENCE, engine_named
+from cacheproof.search.campaign import ENGINES, engine_named
 from cacheproof.search.result import Ending
+from cacheproof.search.worker import NATIVE, REFERENCE
 
 WHOLE, SMALL = ("mirror", "two-senders"), ("lru", "three-keys")
 TURNS = 5

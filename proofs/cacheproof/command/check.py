@@ -24,9 +24,7 @@ from cacheproof.present.show.formats import FORMATS
 from cacheproof.present.show.plain import finding_as_text
 from cacheproof.search.campaign import (
     AUTO,
-    NATIVE,
     OF_SPECIFICATION,
-    REFERENCE,
     SHARING,
     Run,
     Task,
@@ -41,6 +39,7 @@ from cacheproof.search.record import perform_and_keep, summary_of
 from cacheproof.search.result import Ending
 from cacheproof.search.scope_edit import accept as accept_counts
 from cacheproof.search.verdict import Finding, Verdict, unwitnessed
+from cacheproof.search.worker import NATIVE, REFERENCE
 from cachespec.kernel import NORMATIVE
 
 PANEL = "Check and prove"

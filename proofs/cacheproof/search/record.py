@@ -85,8 +85,8 @@ def perform_and_keep(
 ) -> tuple[list[Run], bool]:
     """All runs in the order of the tasks, each kept as it ends; and whether the user ended them early.
 
-    `jobs` is a number of processes, 0 for as many as there are cores. `on` names a cluster; `split` of its workers share
-    each run. The others are those of `Effort`.
+    `jobs` is a number of processes, 0 for as many as there are cores. `on` names a cluster; `split` of its workers
+    share each run. The others are those of `Effort`.
     """
     shares = shares_of(tasks, refine)
     done: dict[Task, Run] = {}

@@ -7,8 +7,9 @@ from tests.command_line import ran
 
 from cacheproof.model.registry import component_named
 from cacheproof.model.scope import DEFAULT, LARGE, scopes_of
-from cacheproof.search.campaign import NATIVE, REFERENCE, Task, is_for_compiled_code, tasks_for, with_faster_engines
+from cacheproof.search.campaign import Task, is_for_compiled_code, tasks_for, with_faster_engines
 from cacheproof.search.native import build
+from cacheproof.search.worker import NATIVE, REFERENCE
 
 MIRROR, LRU = component_named("mirror"), component_named("lru")
 

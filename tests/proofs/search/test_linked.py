@@ -68,7 +68,7 @@ class InProcess(Link):
 
 
 class Trouble:
-    """Plans faults: (owner, number of a question) -> what goes wrong, once. Negative numbers are of repeated questions."""
+    """Plans faults: (owner, number of a question) -> what goes wrong, once. Repeated ones have negative numbers."""
 
     def __init__(self, planned: dict[tuple[int, int], str]) -> None:
         self.planned = planned
@@ -199,8 +199,10 @@ def expands_all(journal: Journal, asked: str, arguments: tuple[Any, ...], add: A
     add(journal, asked, (1 << 30, linked.FOREVER) if asked == Shard.packed_expansion.__name__ else arguments)
 
 
-def backwards(journal: Journal, questions: Any = Journal.__iter__) -> Iterator[Question]:
-    return reversed(list(questions(journal)))
+def backwards(
+    journal: Journal, questions: Callable[[Journal], Iterator[Question]] = Journal.__iter__
+) -> Iterator[Question]:
+    yield from reversed(list(questions(journal)))
 
 
 def any_answer(member: Member, number: int) -> Any:

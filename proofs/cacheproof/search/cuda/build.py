@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cacheproof.foundation.cache_folder import cache_folder
-from cacheproof.foundation.errors import InconclusiveError, InputError
+from cacheproof.foundation.errors import InconclusiveError, InputError, NoCompilerError
 from cacheproof.search.native import build as native
 from cacheproof.search.native.unit import HEADERS
 
@@ -127,7 +127,7 @@ def ready(text: str, name: str, *, emulated: bool = False, seconds: float | None
 def _emulating() -> list[str]:
     found = native.compiler_of_this_machine()
     if found is None:
-        raise native.NoCompilerError(native.NONE)
+        raise NoCompilerError(native.NONE)
     return [*found, *EMULATED_FLAGS]
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from tests.command_line import ran
 
-from cacheproof.foundation.errors import InconclusiveError, InputError
+from cacheproof.foundation.errors import InconclusiveError, InputError, NoCompilerError
 from cacheproof.model.plan import Plan
 from cacheproof.model.registry import component_named
 from cacheproof.search import native
@@ -105,7 +105,7 @@ def test_no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     reason = native.cannot(LRU, LRU.normative, Plan())
     assert reason is not None
     assert "no C++ compiler" in reason
-    with pytest.raises(build.NoCompilerError, match=r"install g\+\+, clang\+\+ or the Python package ziglang"):
+    with pytest.raises(NoCompilerError, match=r"install g\+\+, clang\+\+ or the Python package ziglang"):
         build.ready("", "nothing")
 
 
