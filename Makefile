@@ -27,7 +27,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-NIGHTLY := nightly-check nightly-native nightly-catalogue nightly-tensor nightly-kernels nightly-prove nightly-tests nightly-fuzz nightly-conform nightly-historic nightly-engine nightly-releases nightly-replay nightly-mutants nightly-attacks
+NIGHTLY := nightly-check nightly-native nightly-ray nightly-catalogue nightly-tensor nightly-kernels nightly-prove nightly-tests nightly-fuzz nightly-conform nightly-historic nightly-engine nightly-releases nightly-replay nightly-mutants nightly-attacks
 .PHONY: help setup check test test-pythons lint types docs prove mutants nightly $(NIGHTLY) clean always
 
 help:  ## this list
@@ -83,6 +83,11 @@ nightly-native: $(READY)
 	$(BIN)/cacheproof compile
 	$(BIN)/cacheproof check --set all --engine native
 	$(BIN)/python -m pytest -m nightly tests/proofs/search/native
+
+# Real clusters of Ray on this machine. If Ray cannot be installed, the tests are skipped, and say so.
+nightly-ray: $(READY)
+	-$(PIP) install --editable '.[ray,redis]' fakeredis --constraint $(STAMPS)/constraints.txt
+	$(BIN)/python -m pytest -m nightly tests/proofs/search/test_on_ray.py
 
 nightly-catalogue: $(READY)
 	$(BIN)/cacheproof catalogue --everywhere

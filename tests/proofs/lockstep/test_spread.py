@@ -14,6 +14,7 @@ from cacheproof.foundation.errors import ExitStatus
 from cacheproof.lockstep import spread
 from cacheproof.lockstep.campaign import Campaign
 from cacheproof.lockstep.plan import PROFILES, Plan, perform, subjects_from
+from cacheproof.lockstep.shrink import shrunk
 from cacheproof.lockstep.tally import Limit
 from cacheproof.model.finding import Breakdown, Difference
 from cacheproof.model.target import Failure
@@ -76,7 +77,6 @@ def test_one_part_is_the_run_itself() -> None:
 @pytest.mark.parametrize("driver", ["lockstep", "hypothesis"])
 def test_the_same_seed_finds_the_same_and_it_is_minimised_once(driver: str, monkeypatch: pytest.MonkeyPatch) -> None:
     minimised: list[int] = []
-    shrunk = spread.shrunk
 
     def counting(pair: object, finding: object, **more: object) -> object:
         minimised.append(1)

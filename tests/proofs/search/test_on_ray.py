@@ -75,10 +75,13 @@ def until(line: str, process: subprocess.Popen[str]) -> None:
 
 def workers_of(process: subprocess.Popen[str]) -> list[int]:
     """The processes of its session that are actors."""
-    found = subprocess.run(
-        ["ps", "-s", str(process.pid), "-o", "pid=,args="], capture_output=True, text=True, check=False
-    )
-    return [int(line.split()[0]) for line in found.stdout.splitlines() if "ray::Worker" in line]
+    return [int(line.split()[0]) for line in session_of(process) if "ray::Worker" in line]
+
+
+def session_of(process: subprocess.Popen[str]) -> list[str]:
+    """The processes that it started, and itself: number and arguments."""
+    command = ["ps", "-s", str(process.pid), "-o", "pid=,args="]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.splitlines()
 
 
 @pytest.fixture(scope="module")
@@ -123,10 +126,7 @@ def test_a_signal_ends_the_cluster_and_what_is_known_is_shown(
         assert run["ending"] == "interrupted"
         assert run["states"] > 1_000
         time.sleep(2)
-        left = subprocess.run(
-            ["ps", "-s", str(process.pid), "-o", "args="], capture_output=True, text=True, check=False
-        )
-        assert left.stdout == "", "nothing of the cluster is left"
+        assert session_of(process) == [], "nothing of the cluster is left"
 
 
 @nightly
