@@ -40,8 +40,8 @@ def found_by(what: Subject, crew: Any = None) -> Exploration:
 class InProcess(Link):
     """A worker in this process. The links of one crew share what goes wrong."""
 
-    def __init__(self, what: Subject, place: int, trouble: Trouble) -> None:
-        self.worker, self.place, self.trouble = Worker(what, place, OWNERS), place, trouble
+    def __init__(self, what: Subject, place: int, owners: int, trouble: Trouble) -> None:
+        self.worker, self.place, self.trouble = Worker(what, place, owners), place, trouble
         self.replies: list[Reply] = []
         self.dead = False
 
@@ -87,20 +87,23 @@ class Persistent(Trouble):
         return "before" if place == 1 and (number >= 20 or self.asked >= 20) else super().at(place, number)
 
 
-def crew(what: Subject, trouble: Trouble, *, slice_states: int = 2, recovers: bool = True) -> Linked:
-    made = Linked(
-        OWNERS, lambda place: InProcess(what.plain(), place, trouble), recovers=recovers, tell=trouble.told.append
-    )
+def crew(
+    what: Subject, trouble: Trouble, *, slice_states: int = 2, owners: int = OWNERS, recovers: bool = True
+) -> Linked:
+    def begin(place: int) -> Link:
+        return InProcess(what.plain(), place, owners, trouble)
+
+    made = Linked(owners, begin, recovers=recovers, tell=trouble.told.append)
     made.slice_states, made.slice_seconds = slice_states, 9.0
     return made
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("slice_states", [1, 7, 1000])
-def test_however_it_is_divided_the_same_is_found(engine: str, slice_states: int) -> None:
+@pytest.mark.parametrize(("owners", "slice_states"), [(1, 7), (3, 1), (4, 1000)])
+def test_however_it_is_divided_the_same_is_found(engine: str, owners: int, slice_states: int) -> None:
     """A lasso and three traces."""
     what = subject(engine)
-    found = found_by(what, crew(what, Trouble({}), slice_states=slice_states))
+    found = found_by(what, crew(what, Trouble({}), slice_states=slice_states, owners=owners))
     assert len(found.violations) == 4
     assert found == found_by(what)
 

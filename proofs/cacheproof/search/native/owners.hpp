@@ -12,7 +12,7 @@ constexpr uint64_t FOREIGN = uint64_t(1) << 62;  // not the number of a state, b
 struct Owners {
     size_t place = 0, count = 1;
     std::vector<uint64_t> numbers;  // of own states, ascending; empty if one process owns all, because they are their places then
-    std::vector<Bytes> out;
+    std::vector<Bytes> out = std::vector<Bytes>(1);
     std::unique_ptr<Known> sent = std::make_unique<Known>();
     void share(size_t own, size_t all) { place = own; count = all; out = std::vector<Bytes>(all); }
     bool several() const { return count > 1; }
