@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from cacheproof.foundation.cluster import Cluster
@@ -20,24 +22,32 @@ class Actor:
     def __init__(self, cluster: Cluster, subject: Subject, place: int) -> None:
         self.ray = cluster.ray
         kind = self.ray.remote(num_cpus=1, max_restarts=0, scheduling_strategy="SPREAD")(Worker)
-        self.actor = kind.remote(subject, place, cluster.workers, checkers())
+        with self._lost():
+            self.actor = kind.remote(subject, place, cluster.workers, checkers())
         self.waiting: Any = None
 
     def ask(self, number: int, question: str, arguments: tuple[Any, ...]) -> None:
-        self.waiting = self.actor.answer.remote(number, question, arguments)
+        with self._lost():
+            self.waiting = self.actor.answer.remote(number, question, arguments)
 
     def reply(self) -> Reply:
-        errors = self.ray.exceptions
-        try:
+        with self._lost():
             reply: Reply = self.ray.get(self.waiting, timeout=PATIENCE)
-        except errors.GetTimeoutError:
-            raise LostError(f"has not answered for {PATIENCE:.0f} s") from None
-        except errors.RayError as error:
-            raise LostError(f"was lost ({shortened(str(error).partition('.')[0])})") from None
         return reply
 
     def close(self) -> None:
-        self.ray.kill(self.actor)
+        with suppress(ConnectionError, self.ray.exceptions.RayError):
+            self.ray.kill(self.actor)
+
+    @contextmanager
+    def _lost(self) -> Iterator[None]:
+        """What Ray says of a worker, or of a cluster, that is gone."""
+        try:
+            yield
+        except self.ray.exceptions.GetTimeoutError:
+            raise LostError(f"has not answered for {PATIENCE:.0f} s") from None
+        except (ConnectionError, self.ray.exceptions.RayError) as error:
+            raise LostError(f"was lost ({shortened(str(error).partition('.')[0])})") from None
 
 
 def crew_on(cluster: Cluster, subject: Subject) -> Linked:

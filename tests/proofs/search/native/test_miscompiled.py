@@ -17,12 +17,14 @@ from cacheproof.model.registry import component_named
 from cacheproof.model.scope import scope_named
 from cacheproof.search import native, reference
 from cacheproof.search.crew import Alone
+from cacheproof.search.linked import Link, Linked
 from cacheproof.search.native import build, library
 from cacheproof.search.native.shard import NativeShard
 from cacheproof.search.native.unit import HEADERS
 from cacheproof.search.path import UnsoundReductionError
 from cacheproof.search.result import Exploration
 from cacheproof.search.shard import Shard
+from cacheproof.search.worker import Reply, Subject, Worker
 from cachespec.lru.configuration import Config
 
 pytestmark = pytest.mark.skipif(build.compiler_of_this_machine() is None, reason="there is no C++ compiler")
@@ -69,6 +71,19 @@ IN_HEADERS = (
     ("explorer.hpp", "if (eq(moved.f0, state)) {", "if (true) {"),
     ("explorer.hpp", "if (found != SIZE_MAX) return found;", ""),
 )
+IN_SHARING = (
+    (
+        "owners.hpp",
+        "add(owner_of(hashed(row.data, row.size)), row",
+        "add((owner_of(hashed(row.data, row.size)) + 1) % count, row",
+    ),
+    ("owners.hpp", "add(owner_of(hash), row, at, 0);", "if (found % 9) add(owner_of(hash), row, at, 0);"),
+    ("owners.hpp", "put(to, named);", "put(to, Int(0));"),
+    ("explorer.hpp", "return found_by[a] < found_by[b];", "return found_by[a] > found_by[b];"),
+    ("explorer.hpp", "at < found_by[place]) found_by[place] = at;", "at > found_by[place]) found_by[place] = at;"),
+    ("states.hpp", "rows[first + i] = moved[i];", ""),
+)
+"""Faults that show only where several processes own the states."""
 QUICK = (IN_FUNCTIONS[4], IN_FUNCTIONS[16])
 
 
@@ -188,3 +203,60 @@ def test_every_fault_in_the_headers_is_noticed(alone: Path, bug: tuple[str, str,
     assert old in text
     path.write_text(text.replace(old, new), encoding="utf-8")
     assert differs()
+
+
+def sharing_differs() -> bool:
+    """Whether three owners find anything else than the reference engine does, in a scope that has lassos."""
+    variant, scope = LRU.variants["M2"], scope_named(LRU, "turns")
+    plan = replace(scope.plan, until=frozenset())
+    shard = Shard(LRU, variant, scope.config, plan, 0, 1)
+    expected = seen(reference.explore(LRU, variant, scope.config, plan, crew=Alone(shard)))
+    crew = Sharing(Subject("lru", "M2", scope.config, plan, "native"), 3)
+    try:
+        found = seen(native.explore(LRU, variant, scope.config, plan, crew=crew))
+        numbered = [set(crew.ask(Shard.lookup, number)) - {None} for number in range(shard.states())]
+    except Exception:  # noqa: BLE001  # a search that has lost something may end in any way
+        return True
+    return found != expected or numbered != [{shard.lookup(number)} for number in range(shard.states())]
+
+
+class Sharing(Linked):
+    """Native workers in this process."""
+
+    slice_states = 40
+
+    def __init__(self, what: Subject, owners: int) -> None:
+        def begin(place: int) -> Link:
+            return Here(what, place, owners)
+
+        super().__init__(owners, begin, recovers=False)
+
+
+class Here(Link):
+    def __init__(self, what: Subject, place: int, owners: int) -> None:
+        self.worker = Worker(what, place, owners)
+        self.replies: list[Reply] = []
+
+    def ask(self, number: int, question: str, arguments: tuple[Any, ...]) -> None:
+        self.replies.append(self.worker.answer(number, question, arguments))
+
+    def reply(self) -> Reply:
+        return self.replies.pop(0)
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.mark.nightly
+def test_without_a_fault_owners_find_the_same(alone: Path) -> None:
+    assert not sharing_differs()
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("bug", IN_SHARING)
+def test_every_fault_between_owners_is_noticed(alone: Path, bug: tuple[str, str, str]) -> None:
+    name, old, new = bug
+    text = (alone / name).read_text(encoding="utf-8")
+    assert text.count(old) == 1
+    (alone / name).write_text(text.replace(old, new), encoding="utf-8")
+    assert sharing_differs()
