@@ -19,6 +19,7 @@ ROOT = Path(__file__).parents[2]
 
 EXTRAS = (
     *("torch", "triton", "numpy", "hypothesis", "z3", "cvc5", "crosshair", "icontract", "tomlkit", "zmq", "pytest"),
+    *("ray", "redis"),
     "cacheimpl",
 )
 
