@@ -6,10 +6,15 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Protocol, Self, TypeVar, TypeVarTuple
 
+from cacheproof.foundation.errors import InconclusiveError
 from cacheproof.search.shard import Shard
 
 Answer = TypeVar("Answer")
 Arguments = TypeVarTuple("Arguments")
+
+
+class CrewLostError(InconclusiveError):
+    """A worker is lost, and no other takes its place."""
 
 
 class Crew(Protocol):

@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 from cacheproof.foundation.errors import InconclusiveError, InputError
-from cacheproof.search.crew import Answer, Arguments
+from cacheproof.search.crew import Answer, Arguments, CrewLostError
 from cacheproof.search.journal import Journal
 from cacheproof.search.shard import Shard
 from cacheproof.search.worker import Reply
@@ -118,12 +118,12 @@ class Member:
     def _replace(self, lost: LostError) -> None:
         """Another worker, which has then been asked all that the lost one was asked."""
         if self.journal is None:
-            raise InconclusiveError(f"{self.name} {lost}: this exploration has no result") from None
+            raise CrewLostError(f"{self.name} {lost}: this exploration has no result") from None
         while True:
             self.link.close()
             self.losses += 1
             if self.losses > MOST_LOSSES:
-                raise InconclusiveError(
+                raise CrewLostError(
                     f"{self.name} {lost}, as {MOST_LOSSES} others in its place: this exploration has no result"
                 ) from None
             self.tell(f"{self.name} {lost}: another one repeats its part")

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from operator import itemgetter
 from typing import Any
 
-from cacheproof.foundation.errors import InconclusiveError, InputError
+from cacheproof.foundation.errors import InputError
 from cacheproof.foundation.interruption import Interruption, heard
 from cacheproof.model.plan import Plan
 from cacheproof.model.registry import AnyComponent, AnyVariant
@@ -25,7 +25,7 @@ from cacheproof.search.canonical import canonical
 from cacheproof.search.checkpoint import Checkpoint, Position
 from cacheproof.search.clock import SearchClock
 from cacheproof.search.coverage import added
-from cacheproof.search.crew import Alone, Crew
+from cacheproof.search.crew import Alone, Crew, CrewLostError
 from cacheproof.search.digest import as_text, decoder
 from cacheproof.search.liveness import OwedGraph, lassos
 from cacheproof.search.path import AnyRule, Graph, violation_at
@@ -125,9 +125,9 @@ class ReferenceSearch:
         except KeyboardInterrupt:
             ending = Ending.INTERRUPTED
             self.settle()
-        except InconclusiveError as error:
+        except CrewLostError as error:
             known = f"{self.numbered:,} states to depth {self.depth} were known"
-            raise InconclusiveError(f"{error} ({known})") from None
+            raise CrewLostError(f"{error} ({known})") from None
         if self.checkpoint is not None and ending.conclusive:
             self.checkpoint.remove()
         return self.result(ending, lasting)
