@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from cacheproof.logs.record.events import Recording
+from cacheproof.logs.record.events import Recording, source_of
 from cacheproof.logs.record.numbering import Lives, Numbers
 from cacheproof.model.wire import Message
 
@@ -61,4 +61,5 @@ class Translation:
                 "operation": {"op": event["op"], **named, **operands},
                 "outcome": {"code": event["code"], **({"values": values} if values else {})},
                 "observations": event.get("shown", {}),
+                **source_of(event),
             }

@@ -46,6 +46,11 @@ class Recording:
         return next((str(event["stopped"]) for event in self.events() if "stopped" in event), "")
 
 
+def source_of(event: Event) -> Event:
+    """The step of the scheduler in which an event was written, as a line of a log has it; nothing if it is not known."""
+    return {"source": f"step {event['step']}"} if "step" in event else {}
+
+
 def recordings_in(folder: Path) -> list[Recording]:
     """The recordings in a folder, by name."""
     found = [recording_at(path) for path in sorted(folder.glob(f"*{SUFFIX}"))]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from cacheproof.logs.record.events import Event, Recording
+from cacheproof.logs.record.events import Event, Recording, source_of
 from cacheproof.logs.record.numbering import Lives, Numbers
 from cacheproof.model.wire import Message
 
@@ -60,7 +60,7 @@ class Translation:
             if "free" in event:
                 line["observations"] = self._shown(event)
             if line:
-                yield line
+                yield {**line, **source_of(event)}
 
     def _shown(self, event: Event) -> Message:
         """What a block carries is a content of some request: its key was told before it was registered."""

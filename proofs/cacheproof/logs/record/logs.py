@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from cacheproof.foundation.errors import InputError
-from cacheproof.logs.record import encoder_cache, kv_blocks
+from cacheproof.logs.record import encoder_cache, kv_blocks, scheduler
 from cacheproof.logs.record.events import SUFFIX, Recording, recordings_in
 from cacheproof.logs.validate.header import Header
 from cacheproof.logs.validate.writing import log_written
@@ -23,7 +23,7 @@ from cacheproof.targets.vllm.eras import table
 from cacheproof.targets.vllm.release import Release
 from cachespec.kernel import NORMATIVE
 
-TRANSLATIONS: dict[str, Any] = {module.COMPONENT: module.Translation for module in (kv_blocks, encoder_cache)}
+TRANSLATIONS: dict[str, Any] = {module.COMPONENT: module.Translation for module in (kv_blocks, encoder_cache, scheduler)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +35,14 @@ class Recorded:
     variant: str
     lines: int
     stopped: str
+    left_out: str = ""
+    """Why there is no log: the specification has no words for the run."""
 
 
 def logs_from(folder: Path, variant: str | None = None) -> Iterator[Recorded]:
     """Write a log beside each recording of a folder; a manager that was never asked for anything has none."""
     for recording in recordings_in(folder):
-        if recording.has_calls:
+        if recording.component in TRANSLATIONS and recording.has_calls:
             yield log_from(recording, recording.path.with_suffix(".ndjson"), variant)
 
 
@@ -52,6 +54,8 @@ def log_from(recording: Recording, path: Path, variant: str | None = None) -> Re
     chosen = era_of(recording) if variant is None else variant_named(component, variant)
     try:
         lines = _translated(recording, path, component, chosen)
+    except scheduler.NotSaidError as error:
+        return Recorded(path, component.name, chosen.tag, 0, recording.stopped, str(error))
     except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
         raise InputError(f"{recording.path}: not the events of a manager: {type(error).__name__}: {error}") from None
     return Recorded(path, component.name, chosen.tag, lines, recording.stopped)
@@ -75,6 +79,7 @@ def _translated(recording: Recording, path: Path, component: AnyComponent, varia
                 operation_from_message(component.operations, line["operation"]) if called else None,
                 outcome_from_message(line["outcome"]) if called else None,
                 observations_from_message(line.get("observations", {})),
+                line.get("source", ""),
             )
     return log.lines
 

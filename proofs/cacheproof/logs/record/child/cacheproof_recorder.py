@@ -33,8 +33,25 @@ ENCODER_MANAGER = "vllm.v1.core.encoder_cache_manager"
 
 Event = dict[str, Any]
 
+STEPS_MODULE = "cacheproof_steps"
+
 _numbers = itertools.count()
 _done: set[str] = set()
+
+
+_open: list[Journal] = []
+
+
+def close_all() -> None:
+    """Write out what is recorded, in a process that ends without an end of its interpreter."""
+    for journal in _open:
+        journal.close()
+
+
+class Clock:
+    """How many steps the scheduler of this process has begun."""
+
+    step = 0
 
 
 class NotRecordedError(Exception):
@@ -51,6 +68,7 @@ class Journal:
         self.depth = 0
         self.calls = 0
         self.write({"format": FORMAT, "version": VERSION, "component": component, **settings})
+        _open.append(self)
         atexit.register(self.close)
 
     def write(self, event: Event) -> None:
@@ -123,26 +141,41 @@ def _write(journal: Journal, made: Callable[[], Event | None]) -> None:
     event = _guarded(journal, made)
     if event is not None and "op" in event:
         journal.calls += 1
-        journal.write(event)
+        journal.write({**event, "step": Clock.step} if Clock.step else event)
 
 
 def recording(cls: Any, begin: Callable[..., Journal]) -> None:
     """Objects of the class have a journal from the end of their construction on."""
     construct: Any = cls.__init__
+    _beginnings.append((cls, begin))
 
     @functools.wraps(construct)
     def constructed(self: Any, *arguments: Any, **named: Any) -> None:
         construct(self, *arguments, **named)
-        if type(self) is not cls:
-            return
-        try:
-            self.cacheproof_journal = begin(self)
-        except NotRecordedError as error:
-            sys.stderr.write(f"cacheproof: {cls.__name__} is not recorded: {error}\n")
-        except Exception as error:  # noqa: BLE001  # the engine goes on whatever the recorder cannot do
-            sys.stderr.write(f"cacheproof: {cls.__name__} is not recorded: {type(error).__name__}: {error}\n")
+        if type(self) is cls:
+            begun(self, cls, begin)
 
     cls.__init__ = constructed
+
+
+_beginnings: list[tuple[Any, Callable[..., Journal]]] = []
+
+
+def attach(manager: Any) -> None:
+    """Record a manager that was there before the recorder was."""
+    for cls, begin in _beginnings:
+        if type(manager) is cls:
+            begun(manager, cls, begin)
+
+
+def begun(manager: Any, cls: Any, begin: Callable[..., Journal]) -> None:
+    """The manager has a journal, or the reason why not is in the log of the engine."""
+    try:
+        manager.cacheproof_journal = begin(manager)
+    except NotRecordedError as error:
+        sys.stderr.write(f"cacheproof: {cls.__name__} is not recorded: {error}\n")
+    except Exception as error:  # noqa: BLE001  # the engine goes on whatever the recorder cannot do
+        sys.stderr.write(f"cacheproof: {cls.__name__} is not recorded: {type(error).__name__}: {error}\n")
 
 
 def nothing(_manager: Any, _given: Mapping[str, Any]) -> None:
@@ -285,6 +318,8 @@ class Encoder:
         """The journal of a manager in which items are shared."""
         if not hasattr(manager, "cache_size"):
             raise NotRecordedError("it is of an older form")
+        if not manager.cache_size:
+            raise NotRecordedError("the model has no encoder, and the cache no room")
         return Journal("encoder_cache", {"release": release(), "capacity": manager.cache_size})
 
     def call(self, manager: Any, given: Mapping[str, Any], **more: Any) -> Event:
@@ -352,7 +387,12 @@ def register() -> None:
     """What the engine calls. It may be called several times in a process."""
     if not os.environ.get(FOLDER):
         return
-    for name, record in (("the KV cache manager", record_blocks), ("the encoder cache manager", record_encoder)):
+    for name, record in (
+        ("the KV cache manager", record_blocks),
+        ("the encoder cache manager", record_encoder),
+        ("the scheduler", lambda: importlib.import_module(STEPS_MODULE).record_scheduler()),
+        ("the worker", lambda: importlib.import_module(STEPS_MODULE).record_worker()),
+    ):
         if name in _done:
             continue
         _done.add(name)

@@ -50,18 +50,24 @@ def plant(bug: Bug) -> None:
             setattr(named, own, changed)
 
 
+def plant_in_place(bug: Bug) -> None:
+    """Changes the class itself, so that objects that are there have the bug; a function as `plant` does."""
+    module, name = _found(bug.place.names)
+    if not name:
+        plant(bug)
+        return
+    released: Any = vars(module)[name]
+    parts = [bug, *([replace(bug, method=bug.also[0], changes=bug.also[1])] if bug.also is not None else [])]
+    for part in parts:
+        owner = next(one for one in released.__mro__ if part.method in vars(one))
+        setattr(owner, part.method, changed_method(vars(owner)[part.method], part, owner.__name__))
+
+
 def subclass(released: type, bug: Bug) -> type:
     """The released class with one method that does something wrong."""
     raw = inspect.getattr_static(released, bug.method)
     body = {"__module__": released.__module__, "__qualname__": released.__qualname__, "__doc__": released.__doc__}
-    if isinstance(raw, classmethod):
-        changed: Any = classmethod(_method(raw.__func__, bug))
-    elif isinstance(raw, property):
-        changed = property(_method(raw.fget, bug))
-    elif inspect.isfunction(raw):
-        changed = _method(raw, bug)
-    else:
-        raise TypeError(f"{released.__name__}.{bug.method} is a {type(raw).__name__}, and cannot be replaced")
+    changed = changed_method(raw, bug, released.__name__)
     further = {}
     if bug.also is not None:
         method, changes = bug.also
@@ -69,6 +75,17 @@ def subclass(released: type, bug: Bug) -> type:
             inspect.getattr_static(released, method), replace(bug, method=method, changes=changes)
         )
     return type(released)(released.__name__, (released,), {**body, bug.method: changed, **further})
+
+
+def changed_method(raw: Any, bug: Bug, owner: str) -> Any:
+    """What takes the place of a method, class method or property of the class with this name."""
+    if isinstance(raw, classmethod):
+        return classmethod(_method(raw.__func__, bug))
+    if isinstance(raw, property):
+        return property(_method(raw.fget, bug))
+    if inspect.isfunction(raw):
+        return _method(raw, bug)
+    raise TypeError(f"{owner}.{bug.method} is a {type(raw).__name__}, and cannot be replaced")
 
 
 def _method(raw: Any, bug: Bug) -> Any:

@@ -1,0 +1,386 @@
+"""Writes what the scheduler of an engine plans in each step, and which slots of KV the workers write and read.
+
+The plugin `cacheproof_recorder` imports it. Two journals: `scheduler` has requests, plans and outputs; `workers` has, of
+each plan with tokens, the rows of the batch with their slots, the encoder outputs that were computed and read, and the
+blocks whose memory has changed.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+from cacheproof_recorder import Clock, Event, Journal, NotRecordedError, _guarded, _hex, release
+
+SCHEDULER, RUNNER = "vllm.v1.core.sched.scheduler", "vllm.v1.worker.gpu_model_runner"
+QUEUES = ("kv_holding_waiting", "waiting")
+MOST_WATCHED_BLOCKS = 4096
+"""Blocks of a pool whose memory is watched. Larger pools are not: it would take too long."""
+MOST_FREE_SHOWN = 64
+"""Free blocks that are shown by number after each call; if there are more, only their count."""
+
+
+# The scheduler ------------------------------------------------------------------------------------------------------
+
+
+class Plans:
+    """What is written of a scheduler."""
+
+    def begin(self, scheduler: Any) -> Journal:
+        """The journal of a scheduler, with its settings."""
+        journal = Journal("scheduler", settings_of(scheduler))
+        scheduler.cacheproof_journal = journal
+        scheduler.cacheproof_known = {}
+        return journal
+
+    def journal(self, scheduler: Any) -> Journal:
+        """That of the scheduler, which begins with its first call."""
+        known: Journal | None = vars(scheduler).get("cacheproof_journal")
+        return self.begin(scheduler) if known is None else known
+
+    def added(self, scheduler: Any, request: Any) -> Event:
+        scheduler.cacheproof_known[request.request_id] = request
+        sampling = request.sampling_params
+        least = getattr(sampling, "min_tokens", 0)
+        return {
+            "op": "add",
+            "request": request.request_id,
+            "tokens": list(request.prompt_token_ids or ()),
+            "outputs": min(request.max_tokens, scheduler.max_model_len - request.num_prompt_tokens),
+            **({"least": least} if least else {}),
+            **({"priority": request.priority} if request.priority else {}),
+            **({"items": [self.item(request, place) for place in range(len(request.mm_features))]}),
+            **({"strange": strange} if (strange := strange_in(request)) else {}),
+        }
+
+    def item(self, request: Any, place: int) -> list[Any]:
+        """Identifier, first position, tokens, embeddings, and a digest of the data; none where there is none."""
+        feature = request.mm_features[place]
+        position = feature.mm_position
+        sized = getattr(request, "get_num_encoder_embeds", None) or request.get_num_encoder_tokens
+        return [feature.identifier, position.offset, position.length, sized(place), digest_of(feature.data)]
+
+    def planned(self, scheduler: Any, running: set[str], plan: Any) -> Event:
+        """The plan of the step; `running` are the requests that ran before it."""
+        plan.cacheproof_step = Clock.step
+        again = plan.scheduled_cached_reqs
+        starts = {one.req_id: one.num_computed_tokens for one in plan.scheduled_new_reqs}
+        starts |= dict(zip(again.req_ids, again.num_computed_tokens))  # noqa: B905  # of equal length
+        drafts = plan.scheduled_spec_decode_tokens
+        preempted = running - {one.request_id for one in scheduler.running}
+        return {
+            "op": "schedule",
+            "parts": [
+                [name, starts.get(name, -1), count, len(drafts.get(name, ()))]
+                for name, count in plan.num_scheduled_tokens.items()
+            ],
+            "told": [
+                *([one.req_id, list(one.block_ids[0]), 1] for one in plan.scheduled_new_reqs),
+                *(
+                    [name, list(blocks[0]) if blocks else [], int(name in again.resumed_req_ids)]
+                    for name, blocks in zip(again.req_ids, again.new_block_ids)  # noqa: B905  # of equal length
+                ),
+            ],
+            "encoded": [[name, place] for name, places in plan.scheduled_encoder_inputs.items() for place in places],
+            "dropped": list(plan.free_encoder_mm_hashes),
+            "over": sorted(plan.finished_req_ids),
+            "preempted": sorted(preempted),
+            "zeroed": list(getattr(plan, "new_block_ids_to_zero", None) or ()),
+            **self.shown(scheduler),
+        }
+
+    def shown(self, scheduler: Any) -> Event:
+        """Queues and free room."""
+        pool = getattr(scheduler.kv_cache_manager, "block_pool", None)
+        return {
+            "waiting": [one.request_id for name in QUEUES for one in getattr(scheduler, name, ())],
+            "running": [one.request_id for one in scheduler.running],
+            "kv_free": None if pool is None else pool.get_num_free_blocks(),
+            **self.free(pool),
+            "encoder_free": getattr(scheduler.encoder_cache_manager, "num_free_slots", None),
+        }
+
+    def free(self, pool: Any) -> Event:
+        """The free queue of a small pool."""
+        queue = getattr(pool, "free_block_queue", None)
+        if queue is None or queue.num_free_blocks > MOST_FREE_SHOWN:
+            return {}
+        return {"free": [block.block_id for block in queue.get_all_free_blocks()]}
+
+    def updated(self, scheduler: Any, plan: Any, output: Any) -> Event:
+        """The sampled tokens, and the requests that are over with them."""
+        sampled = dict(zip(output.req_ids, output.sampled_token_ids))  # noqa: B905  # of equal length
+        return {
+            "op": "update",
+            "of": getattr(plan, "cacheproof_step", 0),
+            "sampled": [[name, [int(token) for token in tokens]] for name, tokens in sampled.items()],
+            "ended": self.ended(scheduler, plan.num_scheduled_tokens),
+            **self.shown(scheduler),
+        }
+
+    def ended(self, scheduler: Any, names: Any) -> list[Any]:
+        """Those of these requests that are over: name, status, count of output tokens, keys of all blocks, tokens."""
+        found = []
+        for name in names:
+            request = scheduler.cacheproof_known.get(name)
+            if request is not None and (request.is_finished() or name not in scheduler.requests):
+                del scheduler.cacheproof_known[name]
+                keys = [_hex(key) for key in getattr(request, "block_hashes", ())]
+                tokens = [int(token) for token in request.output_token_ids]
+                found.append([name, request.status.name, len(tokens), keys, tokens])
+        return found
+
+    def aborted(self, scheduler: Any, names: list[str]) -> Event:
+        return {"op": "abort", "requests": names, "ended": self.ended(scheduler, names), **self.shown(scheduler)}
+
+
+def settings_of(scheduler: Any) -> Event:
+    """What the configuration of a log has, and what a log cannot have."""
+    settings, manager = scheduler.scheduler_config, scheduler.kv_cache_manager
+    strange = {
+        "a KV connector": scheduler.connector is not None,
+        "an encoder connector": getattr(scheduler, "ec_connector", None) is not None,
+        "an encoder-decoder model": scheduler.is_encoder_decoder,
+        "adapters": scheduler.lora_config is not None,
+        "several groups of layers": len(scheduler.kv_cache_config.kv_cache_groups) != 1,
+        "pipeline stages": scheduler.parallel_config.pipeline_parallel_size > 1,
+        "a pooling model": getattr(scheduler.vllm_config.model_config, "runner_type", "") == "pooling",
+        "an adaptive threshold": bool(getattr(scheduler, "adaptive_long_prefill_threshold", False)),
+    }
+    return {
+        "release": release(),
+        "block_size": scheduler.block_size,
+        "kv_blocks": scheduler.cache_config.num_gpu_blocks,
+        "token_budget": scheduler.max_num_scheduled_tokens,
+        "encoder_compute": scheduler.max_num_encoder_input_tokens,
+        "encoder_capacity": getattr(scheduler.encoder_cache_manager, "cache_size", 0),
+        "max_running": getattr(scheduler, "max_num_active_reqs", scheduler.max_num_running_reqs),
+        "max_model_len": scheduler.max_model_len,
+        "whole_items": int(settings.disable_chunked_mm_input),
+        "chunked_prefill": int(settings.enable_chunked_prefill),
+        "long_prefill_threshold": settings.long_prefill_token_threshold,
+        "prefix_caching": int(bool(getattr(manager, "enable_caching", False))),
+        "watermark": int(getattr(manager, "watermark_blocks", 0)),
+        "admit_by_chunk": int(not getattr(scheduler, "scheduler_reserve_full_isl", True)),
+        "policy": int(settings.policy == "priority"),
+        "ahead": 2 if settings.async_scheduling else 1,
+        "drafts": scheduler.num_spec_tokens,
+        "strange": [what for what, there in strange.items() if there],
+    }
+
+
+def strange_in(request: Any) -> list[str]:
+    """What a log cannot have of a request."""
+    strange = {
+        "structured output": getattr(request, "use_structured_output", False),
+        "a session": getattr(request, "resumable", False),
+        "embeddings as a prompt": request.prompt_token_ids is None,
+    }
+    return [what for what, there in strange.items() if there]
+
+
+def digest_of(data: Any) -> str:
+    """A digest of all tensors of an item; empty without data."""
+    if data is None:
+        return ""
+    digest = hashlib.blake2b(digest_size=8)
+    for name in sorted(data):
+        value = getattr(data[name], "data", data[name])
+        numbers = getattr(value, "numpy", None)
+        try:
+            raw = value.contiguous().numpy().tobytes() if numbers is not None else repr(value).encode()
+        except (TypeError, RuntimeError):  # a type that numpy lacks, or a tensor elsewhere
+            raw = repr(getattr(value, "shape", None)).encode()
+        digest.update(name.encode())
+        digest.update(raw)
+    return digest.hexdigest()
+
+
+Told = Callable[..., "Event | None"]
+
+
+def watched(plans: Plans, method: Any, before: Callable[..., Any], told: Told, *, begins: bool = False) -> Any:
+    """The method, whose outermost call is an event."""
+
+    @functools.wraps(method)
+    def call(self: Any, *given: Any, **named: Any) -> Any:
+        journal = _journal_of(plans, self)
+        if journal is None or not journal.is_open or journal.depth:
+            return method(self, *given, **named)
+        Clock.step += begins
+        noted = before(self, *given, **named)
+        journal.depth += 1
+        try:
+            result = method(self, *given, **named)
+        except BaseException as error:
+            journal.depth -= 1
+            failed = f"{type(error).__name__}: {error}"
+            journal.write({"op": method.__name__, "failed": failed, "step": Clock.step})
+            raise
+        journal.depth -= 1
+        event = _guarded(journal, told, self, noted, result)
+        if event is not None:
+            journal.write({**event, "step": Clock.step})
+        return result
+
+    return call
+
+
+def _journal_of(plans: Plans, scheduler: Any) -> Journal | None:
+    try:
+        return plans.journal(scheduler)
+    except (NotRecordedError, AttributeError, OSError):  # the engine goes on whatever the recorder cannot do
+        return None
+
+
+def record_scheduler() -> None:
+    """Wrap the scheduler."""
+    cls: Any = importlib.import_module(SCHEDULER).Scheduler
+    plans = Plans()
+
+    def names_of(_self: Any, names: Any, *_given: Any, **_named: Any) -> list[str]:
+        return [names] if isinstance(names, str) else [] if names is None else list(names)
+
+    cls.add_request = watched(
+        plans, cls.add_request, lambda _self, request: request, lambda self, request, _: plans.added(self, request)
+    )
+    cls.schedule = watched(
+        plans,
+        cls.schedule,
+        lambda self, *_, **__: {one.request_id for one in self.running},
+        plans.planned,
+        begins=True,
+    )
+    cls.update_from_output = watched(
+        plans,
+        cls.update_from_output,
+        lambda _self, plan, output: (plan, _copied(output)),
+        lambda self, noted, _: plans.updated(self, *noted),
+    )
+    cls.finish_requests = watched(
+        plans, cls.finish_requests, names_of, lambda self, names, _: plans.aborted(self, names)
+    )
+
+
+class _copied:  # noqa: N801  # used as a function
+    """The parts of an output that are written, before the scheduler changes them."""
+
+    def __init__(self, output: Any) -> None:
+        self.req_ids = list(output.req_ids)
+        sampled = output.sampled_token_ids or [[] for _ in self.req_ids]
+        self.sampled_token_ids = [list(tokens) for tokens in sampled]
+
+
+# The worker ---------------------------------------------------------------------------------------------------------
+
+
+class Work:
+    """What is written of a worker: one event for each plan with tokens."""
+
+    def __init__(self) -> None:
+        self.event: Event = {}
+        self.memory: Any = None
+
+    def journal(self, runner: Any) -> Journal:
+        """That of the worker, which begins with its first step."""
+        known: Journal | None = vars(runner).get("cacheproof_journal")
+        if known is None:
+            groups = runner.kv_cache_config.kv_cache_groups
+            size = groups[0].kv_cache_spec.block_size if len(groups) == 1 else 0
+            known = Journal("workers", {"release": release(), "block_size": size})
+            runner.cacheproof_journal = known
+            self.memory = self.digests(runner)
+        return known
+
+    def rows(self, runner: Any, plan: Any) -> None:
+        """Of each row of the batch: name, first position, input tokens, slots that are written, and its blocks."""
+        batch, place, rows = runner.input_batch, 0, list[Any]()
+        table = batch.block_table.block_tables[0]
+        slots, inputs = table.slot_mapping.cpu.tolist(), runner.input_ids.cpu
+        positions = runner.positions
+        for row, name in enumerate(batch.req_ids):
+            count = plan.num_scheduled_tokens[name]
+            part = slice(place, place + count)
+            first = int(positions[place])
+            blocks = -(-(first + count) // table.block_size)
+            tokens = inputs[part].tolist()
+            rows.append([name, first, tokens, slots[part], table.block_table.np[row, :blocks].tolist()])
+            place += count
+        self.event["rows"] = rows
+
+    def digests(self, runner: Any) -> Any:
+        """A number for the memory of each block in the first layer; None if it cannot be watched."""
+        torch: Any = importlib.import_module("torch")
+        caches = getattr(runner, "kv_caches", None) or [None]
+        cache, count = caches[0], runner.kv_cache_config.num_blocks
+        if not isinstance(cache, torch.Tensor) or cache.device.type != "cpu" or count > MOST_WATCHED_BLOCKS:
+            return None
+        axis = next((axis for axis in range(2) if axis < cache.dim() and cache.shape[axis] == count), None)
+        if axis is None or cache.element_size() != 4:
+            return None
+        blocks = cache.movedim(axis, 0).reshape(count, -1).view(torch.int32).to(torch.int64)
+        return (blocks * torch.arange(1, blocks.shape[1] + 1)).sum(1)
+
+    def changed(self, runner: Any) -> None:
+        """The blocks whose memory is not what it was after the step before."""
+        now = self.digests(runner)
+        if now is not None and self.memory is not None:
+            self.event["changed"] = (now != self.memory).nonzero().flatten().tolist()
+        self.memory = now
+
+
+def record_worker() -> None:
+    """Wrap what runs the model."""
+    cls: Any = importlib.import_module(RUNNER).GPUModelRunner
+    work = Work()
+    prepare, execute = cls._prepare_inputs, cls.execute_model
+    keep, find, batch = cls._cache_encoder_output, cls._get_encoder_output_from_cache, cls._batch_mm_inputs_from_scheduler
+
+    @functools.wraps(prepare)
+    def prepared(self: Any, plan: Any, *given: Any, **named: Any) -> Any:
+        made = prepare(self, plan, *given, **named)
+        _guarded(work.journal(self), work.rows, self, plan)
+        return made
+
+    @functools.wraps(batch)
+    def batched(self: Any, *given: Any, **named: Any) -> Any:
+        made = batch(self, *given, **named)
+        names, data = made[0], [one for _, one in made[1]]
+        work.event["inputs"] = [[name, digest_of(one)] for name, one in zip(names, data)]  # noqa: B905  # of equal length
+        return made
+
+    @functools.wraps(keep)
+    def kept(self: Any, name: str, *given: Any, **named: Any) -> Any:
+        work.event.setdefault("encoded", []).append(name)
+        return keep(self, name, *given, **named)
+
+    @functools.wraps(find)
+    def found(self: Any, name: str) -> Any:
+        there = find(self, name)
+        work.event.setdefault("read", []).append([name, int(there is not None)])
+        return there
+
+    @functools.wraps(execute)
+    def executed(self: Any, plan: Any, *given: Any, **named: Any) -> Any:
+        journal = work.journal(self)
+        work.event = {}
+        try:
+            result = execute(self, plan, *given, **named)
+        except BaseException as error:
+            work.event["failed"] = f"{type(error).__name__}: {error}"
+            raise
+        finally:
+            if plan.total_num_scheduled_tokens and journal.is_open:
+                _guarded(journal, work.changed, self)
+                step = getattr(plan, "cacheproof_step", None)
+                journal.write({"op": "work", **work.event, **({} if step is None else {"step": step})})
+        return result
+
+    cls._prepare_inputs, cls.execute_model = prepared, executed
+    cls._batch_mm_inputs_from_scheduler, cls._cache_encoder_output = batched, kept
+    cls._get_encoder_output_from_cache = found
+
+
