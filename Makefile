@@ -135,11 +135,14 @@ nightly-historic: $(READY)
 	$(BIN)/cacheproof target add vllm==0.33.0
 	$(BIN)/cacheproof planted vllm==0.33.0 --historic
 
-# A whole engine on a CPU, with the release's managers and with ours: do all requests get the same tokens?
+# A whole engine on a CPU, with the release's managers and with ours: do all requests get the same tokens? Then its record is
+# judged: bugs planted in it are blamed on the right step, and steps without a bug raise no alarm.
 nightly-engine: $(READY)
 	$(BIN)/cacheproof target add vllm==0.33.0 --engine
 	$(BIN)/cacheproof engine vllm==0.33.0 --requests 2000 --seconds 3600
 	$(BIN)/cacheproof engine vllm==0.33.0 --requests 500 --seconds 3600 --rules KV_2026_11
+	$(BIN)/cacheproof engine vllm==0.33.0 --planted
+	$(BIN)/cacheproof engine vllm==0.33.0 --clean 100000
 	$(BIN)/cacheproof target add vllm==0.32.0 --engine
 	$(BIN)/cacheproof engine vllm==0.32.0 --requests 500 --seconds 3600
 	$(BIN)/python -m pytest -m "" tests/proofs/engine

@@ -9,8 +9,9 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from cacheproof.foundation.console import Report, announce, interruptible
+from cacheproof.foundation.console import Report, announce, interruptible, progress
 from cacheproof.foundation.errors import ExitStatus, InputError
+from cacheproof.logs.judge.verdict import Verdict, judged
 from cacheproof.logs.record.engine import run_recorded
 from cacheproof.logs.record.logs import Recorded, logs_from
 
@@ -31,6 +32,9 @@ def command(
     every: Annotated[
         int | None, typer.Option(min=1, help="Log all blocks once in this many calls.", show_default="never")
     ] = None,
+    judge: Annotated[
+        bool, typer.Option("--judge", help="Judge each step: was the control plane right in all of them?")
+    ] = False,
     variant: Annotated[
         str | None, typer.Option(help="The variant that the logs name.", show_default="the era of the release")
     ] = None,
@@ -39,6 +43,9 @@ def command(
 
     The recorder is a plugin that vLLM loads at its own entry point. Without a command, writes logs from the recordings
     in the folder. Use this if the engine ran elsewhere or was killed.
+
+    With --judge, says whether the scheduler, the cache managers and the workers were right in all steps, or shows the
+    first step that was not, and fails.
     """
     status: int | None = None
     if engine:
@@ -50,9 +57,28 @@ def command(
     logs: list[Recorded] = []
     with interruptible() as stop:
         logs.extend(logs_from(folder, variant))
-    data = {"folder": str(folder), "engine": engine, "engine_status": status, "logs": logs}
-    ended = ExitStatus.AS_EXPECTED if logs and all(each.lines for each in logs) else ExitStatus.INCONCLUSIVE
-    return Report(data, _rendered(logs), ended, interrupted=stop.happened)
+    data: dict[str, Any] = {"folder": str(folder), "engine": engine, "engine_status": status, "logs": logs}
+    whole = logs and all(each.lines or each.left_out for each in logs)
+    ended = ExitStatus.AS_EXPECTED if whole else ExitStatus.INCONCLUSIVE
+    shown = _rendered(logs)
+    if judge and logs:
+        with progress() as show:
+            verdict = judged(folder, show)
+        data["verdict"] = verdict.data()
+        shown += _told(verdict)
+        ended = ExitStatus.FELL_SHORT if verdict.wrong is not None else ended
+    return Report(data, shown, ended, interrupted=stop.happened)
+
+
+def _told(verdict: Verdict) -> list[Any]:
+    """The verdict, what decided it, and what it does not cover."""
+    shown: list[Any] = ["", verdict.says]
+    if verdict.wrong is not None:
+        wrong = verdict.wrong
+        shown += [f"  {wrong.judge}, {wrong.rule}: {wrong.says}", f"  recorded: {wrong.line}"]
+    counts = ", ".join(f"{value:,} {name}" for name, value in verdict.said_counts if value)
+    shown.append(f"judged: {'; '.join(verdict.judges)}{f' ({counts})' if counts else ''}")
+    return [*shown, *(f"not judged: {reason}" for reason in verdict.left_out)]
 
 
 def _rendered(logs: list[Recorded]) -> list[Any]:
@@ -62,7 +88,9 @@ def _rendered(logs: list[Recorded]) -> list[Any]:
     for heading in ("log", "component", "variant"):
         table.add_column(heading, overflow="fold")
     table.add_column("lines", justify="right")
-    for each in logs:
+    for each in (each for each in logs if not each.left_out):
         table.add_row(str(each.log), each.component, each.variant, f"{each.lines:,}")
+    absent = [f"no log of {each.component}: {each.left_out}" for each in logs if each.left_out]
+    logs = [each for each in logs if not each.left_out]
     stopped = [f"{each.log}: recorded up to there: {each.stopped}" for each in logs if each.stopped]
-    return [table, *stopped, *(f"cacheproof validate {shlex.quote(str(each.log))}" for each in logs)]
+    return [table, *absent, *stopped, *(f"cacheproof validate {shlex.quote(str(each.log))}" for each in logs)]

@@ -1,4 +1,4 @@
-"""Holds a recorded scheduler to its era: each call, its outcome, the queues, the free blocks, and the blocks of tables."""
+"""Holds a recorded scheduler to its era: each call, its outcome, the queues, the free blocks, the tables."""
 
 from __future__ import annotations
 
@@ -60,9 +60,16 @@ class Following:
         if event.get("op") not in ("schedule", "update", "abort") or "failed" in event:
             return
         self._tables = self._translation.tables(event, self._tables)
-        view = self._variant.view(self._config, self._state).kv
+        whole = self._variant.view(self._config, self._state)
+        view = whole.kv
         if event.get("free") is not None and tuple(event["free"]) != view.free:
             yield f"{event['op']}: free", f"the era has the free queue {list(view.free)}", f"free {event['free']}"
+        entries = self._translation.entries(event)
+        if entries is not None:
+            held, idle = list(whole.encoder.holders), [key[0] for key, _ in whole.encoder.idle]
+            if entries != (held, idle):
+                says = f"the era has the entries held {held}, idle {idle}"
+                yield f"{event['op']}: entries", says, f"held {entries[0]}, idle {entries[1]}"
         expected = {number: blocks for number, blocks in view.tables if blocks}
         if self._tables != expected:
             number = next(one for one in {**expected, **self._tables} if expected.get(one) != self._tables.get(one))

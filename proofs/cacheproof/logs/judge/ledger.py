@@ -80,6 +80,12 @@ class Ledger:
         match event.get("op"):
             case "add":
                 yield from self._added(event)
+            case "receive" if "sides" in event:
+                sent, there = event["sides"]
+                if sent != there:
+                    says = f"the frontend has {len(sent)} images cached, the engine core {len(there)}, in one order"
+                    at = next((one for one, two in zip(sent, there, strict=False) if one != two), "their number")
+                    yield "mirror", f"{says}: they differ", at
             case "schedule" if "failed" not in event:
                 yield from self._planned(event)
             case "work":
@@ -88,6 +94,7 @@ class Ledger:
                 for name, *_ in event["ended"]:
                     self._live(name).table.clear()
                 yield from self._free_blocks(event)
+                yield from self._counts(event)
             case name if "failed" in event:
                 yield "engine", f"{name} has raised an error", str(event["failed"])
             case _:
@@ -135,6 +142,18 @@ class Ledger:
         if event["kv_free"] + len(held) != there:
             says = f"{event['kv_free']} blocks are free and {len(held)} are in tables; there are {there}"
             yield "blocks", says, str(event["kv_free"])
+
+    def _counts(self, event: Event) -> Iterator[tuple[str, str, str]]:
+        """Behind the output of a step, the last token of each request is not computed; drafts may have been rejected."""
+        if self._settings["ahead"] > 1:
+            return
+        produced = dict(event["produced"])
+        for name, computed in event["computed"]:
+            request = self._live(name)
+            known = len(request.prompt) + produced.get(name, 0)
+            if computed >= known:
+                yield "counts", f"{name} has {known} tokens, and {computed} count as computed", str(computed)
+            del request.chain[known - 1 :]
 
     def _worked(self, event: Event) -> Iterator[tuple[str, str, str]]:
         parts = {name: (first, count) for name, first, count, _ in self._plan["parts"]}
@@ -207,7 +226,11 @@ class Ledger:
             value = request.chain[first + number]
             if there[place] != value:
                 for other in self._holders(block, name):
-                    yield "write", f"{name} writes slot {slot}, which {other} holds with other tokens", str([name, slots])
+                    yield (
+                        "write",
+                        f"{name} writes slot {slot}, which {other} holds with other tokens",
+                        str([name, slots]),
+                    )
             there[place] = value
 
     def _holders(self, block: int, name: str) -> Iterator[str]:
@@ -232,7 +255,11 @@ class Ledger:
             if digest != self._data.get(identifier, digest):
                 yield "image", "an image is encoded from other data than came with it", identifier
         if sorted(inputs) != sorted(set(planned)):
-            yield "encode", f"the plan has {len(planned)} images to encode, and the encoder got {len(inputs)}", str(planned)
+            yield (
+                "encode",
+                f"the plan has {len(planned)} images to encode, and the encoder got {len(inputs)}",
+                str(planned),
+            )
         for identifier in event.get("encoded", ()):
             self.counts["computed"] += 1
             self._entries[identifier] = inputs.get(identifier, "")
@@ -246,10 +273,19 @@ class Ledger:
             self.counts["entries_read"] += 1
             if not there or identifier not in self._entries:
                 yield "embedding", "the workers read an encoder output that is not there", identifier
+            elif there != 1:
+                yield "embedding", "the workers read the encoder output of another image", identifier
             elif self._entries[identifier] != self._data.get(identifier):
                 yield "embedding", "the workers read the encoder output of other data", identifier
+        if event.get("outputs", len(self._entries)) != len(self._entries):
+            says = f"the workers keep {event['outputs']} encoder outputs, and {len(self._entries)} were not dropped"
+            yield "entries", says, str(event["outputs"])
         if read != wanted[: len(read)] or ("failed" not in event and len(read) != len(wanted)):
-            yield "embedding", f"the tokens of the batch show {len(wanted)} images, and {len(read)} were read", str(read)
+            yield (
+                "embedding",
+                f"the tokens of the batch show {len(wanted)} images, and {len(read)} were read",
+                str(read),
+            )
 
     def _memory(self, event: Event) -> Iterator[tuple[str, str, str]]:
         """Memory has changed in the blocks of the slots that were written, and in no other one."""
@@ -258,7 +294,11 @@ class Ledger:
         written = {slot // self._block for _, _, _, slots, _ in event["rows"] for slot in slots}
         strange = sorted(set(event["changed"]) - written - set(self._plan["zeroed"]))
         if strange:
-            yield "memory", f"the memory of blocks {strange} has changed, and the plan does not write them", str(strange)
+            yield (
+                "memory",
+                f"the memory of blocks {strange} has changed, and the plan does not write them",
+                str(strange),
+            )
 
 
 def requests_of(events: Iterator[Event]) -> dict[int, Request]:
@@ -268,7 +308,7 @@ def requests_of(events: Iterator[Event]) -> dict[int, Request]:
         if event.get("op") == "add":
             now[event["request"]] = len(found)
             found[len(found)] = Request(event["tokens"], event["items"], [], whole=False)
-        for name, _, _, _, tokens in event.get("ended", ()):
+        for name, _, tokens in event.get("ended", ()):
             request = found[now[name]]
             request.outputs, request.whole = [int(token) for token in tokens], True
     return found

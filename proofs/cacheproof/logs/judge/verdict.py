@@ -1,4 +1,4 @@
-"""One answer to a recorded run: the control plane was right in all N steps, or which step was the first that was not."""
+"""One answer to a recorded run: the control plane was right in all N steps, or the first step that was not."""
 
 from __future__ import annotations
 
@@ -24,7 +24,13 @@ from cacheproof.model.registry import component_named
 
 WORKERS = "workers"
 MANAGERS = ("kv_blocks", "encoder_cache")
-ORDER = ("add", "schedule", "work", "update", "abort")
+COUNTED = {
+    "written": "slots written",
+    "read": "slots read",
+    "computed": "encoder outputs computed",
+    "entries_read": "read",
+    "freed": "freed",
+}
 
 
 @dataclass(slots=True)
@@ -39,6 +45,11 @@ class Verdict:
     left_out: list[str] = field(default_factory=list)
     """What was not judged, and why."""
     counts: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def said_counts(self) -> list[tuple[str, int]]:
+        """What the workers did, in words."""
+        return [(COUNTED[name], value) for name, value in self.counts.items()]
 
     @property
     def says(self) -> str:
@@ -76,7 +87,9 @@ def judged(folder: Path, show: Show = lambda _line: None) -> Verdict:
     for recording in recordings:
         if recording.component in MANAGERS and recording.has_calls:
             if recording.component == "kv_blocks" and ahead:
-                verdict.left_out.append("kv_blocks: with steps ahead or drafts, blocks are allocated for unknown tokens")
+                verdict.left_out.append(
+                    "kv_blocks: with steps ahead or drafts, blocks are allocated for unknown tokens"
+                )
                 continue
             show(f"validating {recording.path.name}")
             found.append(_of_manager(recording, verdict))

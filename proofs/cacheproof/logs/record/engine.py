@@ -17,6 +17,8 @@ from cacheproof.foundation.interruption import Terminated
 from cacheproof.logs.record.events import SUFFIX
 
 PLUGIN = Path(__file__).parent / "child" / "cacheproof_recorder.py"
+BESIDE = (PLUGIN.with_name("cacheproof_steps.py"),)
+"""Modules that the plugin imports."""
 GROUP = "vllm.general_plugins"
 NAME = "cacheproof_recorder"
 PLUGIN_FOLDER = "plugin"
@@ -33,7 +35,8 @@ def prepared(folder: Path) -> Path:
         plugin = folder / PLUGIN_FOLDER
         metadata = plugin / f"{NAME}-0.1.dist-info"
         metadata.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(PLUGIN, plugin / PLUGIN.name)
+        for module in (PLUGIN, *BESIDE):
+            shutil.copyfile(module, plugin / module.name)
         (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {NAME}\nVersion: 0.1\n", encoding="utf-8")
         (metadata / "entry_points.txt").write_text(f"[{GROUP}]\n{NAME} = {NAME}:register\n", encoding="utf-8")
     except OSError as error:

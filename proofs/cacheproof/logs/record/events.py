@@ -47,7 +47,7 @@ class Recording:
 
 
 def source_of(event: Event) -> Event:
-    """The step of the scheduler in which an event was written, as a line of a log has it; nothing if it is not known."""
+    """The step in which an event was written, as a line of a log has it; nothing if it is not known."""
     return {"source": f"step {event['step']}"} if "step" in event else {}
 
 

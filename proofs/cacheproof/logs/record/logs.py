@@ -23,7 +23,9 @@ from cacheproof.targets.vllm.eras import table
 from cacheproof.targets.vllm.release import Release
 from cachespec.kernel import NORMATIVE
 
-TRANSLATIONS: dict[str, Any] = {module.COMPONENT: module.Translation for module in (kv_blocks, encoder_cache, scheduler)}
+TRANSLATIONS: dict[str, Any] = {
+    module.COMPONENT: module.Translation for module in (kv_blocks, encoder_cache, scheduler)
+}
 
 
 @dataclass(frozen=True, slots=True)

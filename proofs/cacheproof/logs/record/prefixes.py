@@ -1,20 +1,20 @@
-"""Which requests begin alike, as groups: the requests of one group share the beginning of one text, each so much of it."""
+"""Which requests begin alike: those of one group share the beginning of one text, each so much of it."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 
 class ForkError(Exception):
     """Requests share prefixes in a way that groups cannot say."""
 
 
-def beginnings(chains: Sequence[Sequence[str]], prompts: Sequence[int], block: int) -> tuple[list[int], list[int]]:
+def beginnings(chains: Sequence[Sequence[Hashable]], prompts: Sequence[int], block: int) -> tuple[list[int], list[int]]:
     """The group of each request, and how many of its first tokens are those of its group; empty if nothing is shared.
 
-    `chains` are the keys of each request's blocks, `prompts` the tokens of its prompt, and `block` those of a block.
-    A key tells all tokens before it. Raises ForkError if three requests share a prefix and two of them share another
+    `chains` are what each request's whole blocks hold, `prompts` the tokens of its prompt, and `block` those of a
+    block. Raises ForkError if three requests share a prefix and two of them share another
     continuation than the third does with a fourth, or if a shared block has output in it.
     """
     groups = [-1] * len(chains)
@@ -33,7 +33,7 @@ def beginnings(chains: Sequence[Sequence[str]], prompts: Sequence[int], block: i
     return [number if group < 0 else group for number, group in enumerate(groups)], shared
 
 
-def _follow(chains: Sequence[Sequence[str]], members: Sequence[int], shared: list[int], block: int) -> None:
+def _follow(chains: Sequence[Sequence[Hashable]], members: Sequence[int], shared: list[int], block: int) -> None:
     """Follow the text that the members have in common, and note how far each goes with it."""
     together, depth = list(members), 0
     while len(together) > 1:

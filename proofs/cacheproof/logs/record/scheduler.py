@@ -6,7 +6,7 @@ requests of a step; and connectors, adapters, sessions and structured output are
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
 from cacheproof.logs.record.events import Event, Recording, source_of
@@ -50,7 +50,7 @@ class Translation:
             raise NotSaidError(f"the scheduler is not judged: {', '.join(dict.fromkeys(reasons))}")
         if not added:
             raise NotSaidError("no request arrived")
-        chains, ends = self._ends(len(added))
+        chains, ends = self._ends(added)
         self._items = [[self._item(item) for item in event["items"]] for event in added]
         prompts = [len(event["tokens"]) for event in added]
         try:
@@ -69,7 +69,9 @@ class Translation:
             "groups": groups,
             "shared": shared,
             "stops": ends if any(ends) else [],
-            "min_tokens": [int(event.get("least", 0)) for event in added] if any("least" in one for one in added) else [],
+            "min_tokens": [int(event.get("least", 0)) for event in added]
+            if any("least" in one for one in added)
+            else [],
             "aborts": 1,
         }
 
@@ -79,17 +81,18 @@ class Translation:
             raise NotSaidError("the scheduler is not judged: items have tokens without an embedding")
         return self._contents.of(str(content)), int(start), int(length)
 
-    def _ends(self, count: int) -> tuple[list[list[str]], list[int]]:
-        """Of each request the keys of its blocks, and the output token that stopped it, or 0."""
-        chains, ends = [list[str]() for _ in range(count)], [0] * count
+    def _ends(self, added: Sequence[Event]) -> tuple[list[list[Hashable]], list[int]]:
+        """Of each request what its whole blocks hold, and the output token that stopped it, or 0."""
+        size = self._recording.settings["block_size"]
+        tokens, ends = [list(event["tokens"]) for event in added], [0] * len(added)
         now: dict[str, int] = {}
         for event in self._recording.events():
             if event.get("op") == "add":
                 now[event["request"]] = len(now)
-            for name, status, outputs, keys, _ in event.get("ended", ()):
-                chains[now[name]] = [str(key) for key in keys]
-                ends[now[name]] = outputs if status == STOPPED else 0
-        return chains, ends
+            for name, status, outputs in event.get("ended", ()):
+                tokens[now[name]] += outputs
+                ends[now[name]] = len(outputs) if status == STOPPED else 0
+        return [_blocks(*one, size) for one in zip(tokens, (event["items"] for event in added), strict=True)], ends
 
     def lines(self) -> Iterator[Message]:
         """The calls; `config` was asked for before."""
@@ -132,6 +135,16 @@ class Translation:
         }
         return line
 
+    def entries(self, event: Event) -> tuple[list[tuple[int, int]], list[int]] | None:
+        """Contents with the requests that hold them, ascending, and the idle contents in the order of eviction."""
+        entries = event.get("entries")
+        if entries is None:
+            return None
+        held = [
+            (self._contents.of(str(content)), self._now[name]) for content, names in entries["held"] for name in names
+        ]
+        return sorted(held), [self._contents.of(str(content)) for content in entries["idle"]]
+
     def tables(self, event: Event, before: Mapping[int, tuple[int, ...]]) -> dict[int, tuple[int, ...]]:
         """The blocks of each request after an event, from those before it; requests without blocks are left out."""
         tables = dict(before)
@@ -146,11 +159,25 @@ class Translation:
 
     def _queues(self, event: Event) -> Message:
         shown: Message = {name: [self._now[one] for one in event[name]] for name in ("waiting", "running")}
+        for name in ("computed", "produced"):
+            pairs = sorted((self._now[one], count) for one, count in event[name])
+            shown[name] = [part for pair in pairs for part in pair]
         if event["kv_free"] is not None:
             shown["kv_free"] = event["kv_free"]
         if self._recording.settings["encoder_capacity"]:
             shown["encoder_free"] = event["encoder_free"]
         return {"observations": shown}
+
+
+def _blocks(tokens: Sequence[int], items: Sequence[Sequence[Any]], size: int) -> list[Hashable]:
+    """What each whole block holds: its tokens, and the images that show in it with their places; not what is before."""
+    return [
+        (
+            tuple(tokens[begin : begin + size]),
+            tuple((one, start - begin) for one, start, length, *_ in items if begin - length < start < begin + size),
+        )
+        for begin in range(0, len(tokens) - size + 1, size)
+    ]
 
 
 def _call(operation: Message, code: str, values: Sequence[int] = ()) -> Message:

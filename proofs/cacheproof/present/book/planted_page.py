@@ -7,20 +7,26 @@ from collections.abc import Sequence
 from cacheproof.foundation.errors import InputError
 from cacheproof.model.wording import count
 from cacheproof.present.book.tables import markdown_table
+from cacheproof.releases.engine import kept as running
 from cacheproof.releases.planted import kept
 from cacheproof.releases.planted.historic import NEEDS, Judged
 from cacheproof.targets.vllm.eras import table
 from cacheproof.targets.vllm.release import Release
 
-SUMMARY, HISTORIC = "summary", "historic"
+SUMMARY, HISTORIC, ENGINE, CLEAN = "summary", "historic", "engine", "clean"
 
 
 def planted_part(words: Sequence[str]) -> str:
     """`vllm==0.33.0`: every bug; `summary`: how many in each release; `historic vllm==0.33.0`: the historic ones.
 
-    `historic vllm==0.33.0 summary`: how many of these with each seed.
+    `historic vllm==0.33.0 summary`: how many of these with each seed. `engine vllm==0.33.0`: those in a whole engine,
+    and `engine vllm==0.33.0 clean`: its steps without a bug.
     """
     match words:
+        case [word, name] if word == ENGINE:
+            return _engine(name)
+        case [word, name, last] if (word, last) == (ENGINE, CLEAN):
+            return _clean(name)
         case [word] if word != HISTORIC:
             return _summary() if word == SUMMARY else _table(Release.parsed(word))
         case [word, name] if word == HISTORIC:
@@ -105,6 +111,33 @@ def _historic_summary(release: Release) -> str:
             )
         )
     names = ("seed", "found", "out of the drivers' reach", "how", "most seconds, found", "most seconds, not found")
+    return markdown_table(names, rows)
+
+
+def _engine(name: str) -> str:
+    rows = [
+        (
+            f"`{row.name}`",
+            row.setting,
+            f"{row.says} {row.fixed}".rstrip(),
+            row.outcome if row.right else f"**not right**: {row.outcome}",
+            f"{row.judge}, {row.rule}",
+            f"{row.decided}; {row.later}" if row.later else row.decided,
+        )
+        for row in running.read(name).planted
+    ]
+    return markdown_table(("bug", "setting", "what happens", "blamed in", "by", "what decided it"), rows)
+
+
+def _clean(name: str) -> str:
+    every = running.read(name).clean
+    rows = []
+    for setting in dict.fromkeys(row.setting for row in every):
+        of_one = [row for row in every if row.setting == setting]
+        counts = ("steps", "written", "read", "computed", "preemptions")
+        sums = [f"{sum(getattr(row, count) for row in of_one):,}" for count in counts]
+        rows.append((setting, str(len(of_one)), *sums, str(sum(bool(row.alarm) for row in of_one))))
+    names = ("setting", "loads", "steps", "slots written", "slots read", "images encoded", "preempted", "alarms")
     return markdown_table(names, rows)
 
 

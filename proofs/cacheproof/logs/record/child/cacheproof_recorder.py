@@ -33,7 +33,7 @@ ENCODER_MANAGER = "vllm.v1.core.encoder_cache_manager"
 
 Event = dict[str, Any]
 
-STEPS_MODULE = "cacheproof_steps"
+STEPS_MODULE = f"{__package__}.cacheproof_steps" if __package__ else "cacheproof_steps"
 
 _numbers = itertools.count()
 _done: set[str] = set()
@@ -112,7 +112,7 @@ def wrapped(method: Callable[..., Any], before: Callable[[Any, Mapping[str, Any]
         if journal is None or not journal.is_open or journal.depth:
             return method(self, *arguments, **named)
         given = {**dict(zip(names, arguments)), **named}  # noqa: B905  # fewer arguments than names
-        noted = _guarded(journal, before, self, given)
+        noted = guarded(journal, before, self, given)
         journal.depth += 1
         try:
             result = method(self, *arguments, **named)
@@ -127,7 +127,8 @@ def wrapped(method: Callable[..., Any], before: Callable[[Any, Mapping[str, Any]
     return call
 
 
-def _guarded(journal: Journal, function: Callable[..., Any], *arguments: Any) -> Any:
+def guarded(journal: Journal, function: Callable[..., Any], *arguments: Any) -> Any:
+    """What the function says; None if it fails, which ends the journal and not the engine."""
     try:
         return function(*arguments)
     except NotRecordedError as error:
@@ -138,7 +139,7 @@ def _guarded(journal: Journal, function: Callable[..., Any], *arguments: Any) ->
 
 
 def _write(journal: Journal, made: Callable[[], Event | None]) -> None:
-    event = _guarded(journal, made)
+    event = guarded(journal, made)
     if event is not None and "op" in event:
         journal.calls += 1
         journal.write({**event, "step": Clock.step} if Clock.step else event)
@@ -391,6 +392,7 @@ def register() -> None:
         ("the KV cache manager", record_blocks),
         ("the encoder cache manager", record_encoder),
         ("the scheduler", lambda: importlib.import_module(STEPS_MODULE).record_scheduler()),
+        ("arrivals", lambda: importlib.import_module(STEPS_MODULE).record_arrivals()),
         ("the worker", lambda: importlib.import_module(STEPS_MODULE).record_worker()),
     ):
         if name in _done:

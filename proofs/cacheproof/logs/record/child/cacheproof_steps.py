@@ -1,8 +1,8 @@
 """Writes what the scheduler of an engine plans in each step, and which slots of KV the workers write and read.
 
-The plugin `cacheproof_recorder` imports it. Two journals: `scheduler` has requests, plans and outputs; `workers` has, of
-each plan with tokens, the rows of the batch with their slots, the encoder outputs that were computed and read, and the
-blocks whose memory has changed.
+The plugin `cacheproof_recorder` imports it. Two journals: `scheduler` has requests, plans and outputs; `workers` has,
+of each plan with tokens, the rows of the batch with their slots, the encoder outputs that were computed and read, and
+the blocks whose memory has changed.
 """
 
 from __future__ import annotations
@@ -13,14 +13,19 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
-from cacheproof_recorder import Clock, Event, Journal, NotRecordedError, _guarded, _hex, release
+recorder: Any = importlib.import_module(f"{__package__}.cacheproof_recorder" if __package__ else "cacheproof_recorder")
+Event = dict[str, Any]
+Journal = Any
 
 SCHEDULER, RUNNER = "vllm.v1.core.sched.scheduler", "vllm.v1.worker.gpu_model_runner"
+CORE, SENDER = "vllm.v1.engine.core", "vllm.multimodal.cache.lru"
 QUEUES = ("kv_holding_waiting", "waiting")
 MOST_WATCHED_BLOCKS = 4096
 """Blocks of a pool whose memory is watched. Larger pools are not: it would take too long."""
+ANOTHER = 2
+"""Of an encoder output that is read: it is not the one that was kept under the name."""
 MOST_FREE_SHOWN = 64
-"""Free blocks that are shown by number after each call; if there are more, only their count."""
+"""Free blocks, or entries, that are shown one by one after each call; if there are more, only their count is."""
 
 
 # The scheduler ------------------------------------------------------------------------------------------------------
@@ -31,7 +36,7 @@ class Plans:
 
     def begin(self, scheduler: Any) -> Journal:
         """The journal of a scheduler, with its settings."""
-        journal = Journal("scheduler", settings_of(scheduler))
+        journal = recorder.Journal("scheduler", settings_of(scheduler))
         scheduler.cacheproof_journal = journal
         scheduler.cacheproof_known = {}
         return journal
@@ -41,7 +46,7 @@ class Plans:
         known: Journal | None = vars(scheduler).get("cacheproof_journal")
         return self.begin(scheduler) if known is None else known
 
-    def added(self, scheduler: Any, request: Any) -> Event:
+    def added(self, scheduler: Any, request: Any, priority: int) -> Event:
         scheduler.cacheproof_known[request.request_id] = request
         sampling = request.sampling_params
         least = getattr(sampling, "min_tokens", 0)
@@ -51,8 +56,8 @@ class Plans:
             "tokens": list(request.prompt_token_ids or ()),
             "outputs": min(request.max_tokens, scheduler.max_model_len - request.num_prompt_tokens),
             **({"least": least} if least else {}),
-            **({"priority": request.priority} if request.priority else {}),
-            **({"items": [self.item(request, place) for place in range(len(request.mm_features))]}),
+            **({"priority": priority} if priority else {}),
+            "items": [self.item(request, place) for place in range(len(request.mm_features))],
             **({"strange": strange} if (strange := strange_in(request)) else {}),
         }
 
@@ -65,7 +70,7 @@ class Plans:
 
     def planned(self, scheduler: Any, running: set[str], plan: Any) -> Event:
         """The plan of the step; `running` are the requests that ran before it."""
-        plan.cacheproof_step = Clock.step
+        plan.cacheproof_step = recorder.Clock.step
         again = plan.scheduled_cached_reqs
         starts = {one.req_id: one.num_computed_tokens for one in plan.scheduled_new_reqs}
         starts |= dict(zip(again.req_ids, again.num_computed_tokens))  # noqa: B905  # of equal length
@@ -95,13 +100,29 @@ class Plans:
     def shown(self, scheduler: Any) -> Event:
         """Queues and free room."""
         pool = getattr(scheduler.kv_cache_manager, "block_pool", None)
+        live, running = scheduler.requests, {one.request_id for one in scheduler.running}
         return {
             "waiting": [one.request_id for name in QUEUES for one in getattr(scheduler, name, ())],
+            "computed": [
+                [name, one.num_computed_tokens]
+                for name, one in live.items()
+                if one.num_computed_tokens or name in running
+            ],
+            "produced": [[name, one.num_output_tokens] for name, one in live.items() if one.num_output_tokens],
+            **self.entries(scheduler.encoder_cache_manager),
             "running": [one.request_id for one in scheduler.running],
             "kv_free": None if pool is None else pool.get_num_free_blocks(),
             **self.free(pool),
             "encoder_free": getattr(scheduler.encoder_cache_manager, "num_free_slots", None),
         }
+
+    def entries(self, manager: Any) -> Event:
+        """The entries of a small encoder cache: those that requests hold, and the others in the order of eviction."""
+        cached, idle = getattr(manager, "cached", None), getattr(manager, "freeable", None)
+        if not isinstance(cached, dict) or idle is None or len(cached) > MOST_FREE_SHOWN or not manager.cache_size:
+            return {}
+        held = [[name, sorted(holders)] for name, holders in cached.items() if holders]
+        return {"entries": {"held": held, "idle": list(idle)}}
 
     def free(self, pool: Any) -> Event:
         """The free queue of a small pool."""
@@ -122,15 +143,14 @@ class Plans:
         }
 
     def ended(self, scheduler: Any, names: Any) -> list[Any]:
-        """Those of these requests that are over: name, status, count of output tokens, keys of all blocks, tokens."""
+        """Those of these requests that are over: name, status, output tokens."""
         found = []
         for name in names:
             request = scheduler.cacheproof_known.get(name)
             if request is not None and (request.is_finished() or name not in scheduler.requests):
                 del scheduler.cacheproof_known[name]
-                keys = [_hex(key) for key in getattr(request, "block_hashes", ())]
                 tokens = [int(token) for token in request.output_token_ids]
-                found.append([name, request.status.name, len(tokens), keys, tokens])
+                found.append([name, request.status.name, tokens])
         return found
 
     def aborted(self, scheduler: Any, names: list[str]) -> Event:
@@ -151,7 +171,7 @@ def settings_of(scheduler: Any) -> Event:
         "an adaptive threshold": bool(getattr(scheduler, "adaptive_long_prefill_threshold", False)),
     }
     return {
-        "release": release(),
+        "release": recorder.release(),
         "block_size": scheduler.block_size,
         "kv_blocks": scheduler.cache_config.num_gpu_blocks,
         "token_budget": scheduler.max_num_scheduled_tokens,
@@ -175,6 +195,7 @@ def settings_of(scheduler: Any) -> Event:
 def strange_in(request: Any) -> list[str]:
     """What a log cannot have of a request."""
     strange = {
+        "a salt": bool(getattr(request, "cache_salt", None)),
         "structured output": getattr(request, "use_structured_output", False),
         "a session": getattr(request, "resumable", False),
         "embeddings as a prompt": request.prompt_token_ids is None,
@@ -210,7 +231,7 @@ def watched(plans: Plans, method: Any, before: Callable[..., Any], told: Told, *
         journal = _journal_of(plans, self)
         if journal is None or not journal.is_open or journal.depth:
             return method(self, *given, **named)
-        Clock.step += begins
+        recorder.Clock.step += begins
         noted = before(self, *given, **named)
         journal.depth += 1
         try:
@@ -218,12 +239,12 @@ def watched(plans: Plans, method: Any, before: Callable[..., Any], told: Told, *
         except BaseException as error:
             journal.depth -= 1
             failed = f"{type(error).__name__}: {error}"
-            journal.write({"op": method.__name__, "failed": failed, "step": Clock.step})
+            journal.write({"op": method.__name__, "failed": failed, "step": recorder.Clock.step})
             raise
         journal.depth -= 1
-        event = _guarded(journal, told, self, noted, result)
+        event = recorder.guarded(journal, told, self, noted, result)
         if event is not None:
-            journal.write({**event, "step": Clock.step})
+            journal.write({**event, "step": recorder.Clock.step})
         return result
 
     return call
@@ -232,7 +253,7 @@ def watched(plans: Plans, method: Any, before: Callable[..., Any], told: Told, *
 def _journal_of(plans: Plans, scheduler: Any) -> Journal | None:
     try:
         return plans.journal(scheduler)
-    except (NotRecordedError, AttributeError, OSError):  # the engine goes on whatever the recorder cannot do
+    except (recorder.NotRecordedError, AttributeError, OSError):  # the engine goes on whatever the recorder cannot do
         return None
 
 
@@ -245,7 +266,10 @@ def record_scheduler() -> None:
         return [names] if isinstance(names, str) else [] if names is None else list(names)
 
     cls.add_request = watched(
-        plans, cls.add_request, lambda _self, request: request, lambda self, request, _: plans.added(self, request)
+        plans,
+        cls.add_request,
+        lambda _self, request: (request, request.priority),
+        lambda self, noted, _: plans.added(self, *noted),
     )
     cls.schedule = watched(
         plans,
@@ -257,7 +281,7 @@ def record_scheduler() -> None:
     cls.update_from_output = watched(
         plans,
         cls.update_from_output,
-        lambda _self, plan, output: (plan, _copied(output)),
+        lambda _self, plan, output: (plan, Copied(output)),
         lambda self, noted, _: plans.updated(self, *noted),
     )
     cls.finish_requests = watched(
@@ -265,7 +289,46 @@ def record_scheduler() -> None:
     )
 
 
-class _copied:  # noqa: N801  # used as a function
+def record_arrivals() -> None:
+    """Wrap the call in which the engine core gets a request, with the data of its images, from the frontend."""
+    cls: Any = importlib.import_module(CORE).EngineCore
+    sender: Any = importlib.import_module(SENDER).LruKeyReplicatedSenderCache
+    receive, send = cls.preprocess_add_request, sender.get_and_update_item
+    senders: list[Any] = []
+
+    @functools.wraps(send)
+    def sent(self: Any, *given: Any, **named: Any) -> Any:
+        senders[:] = [self]
+        return send(self, *given, **named)
+
+    @functools.wraps(receive)
+    def received(self: Any, request: Any) -> Any:
+        journal = _journal_of(Plans(), self.scheduler)
+        event: Event = {"op": "receive", "request": request.request_id, "step": recorder.Clock.step}
+        try:
+            made = receive(self, request)
+        except BaseException as error:
+            event["failed"] = f"{type(error).__name__}: {error}"
+            raise
+        else:
+            receiver = getattr(self, "mm_receiver_cache", None)
+            if senders and hasattr(receiver, "_cache"):
+                event["sides"] = [_keys_of(one) for one in (senders[0], receiver)]
+        finally:
+            if journal is not None and journal.is_open and len(event) > len(("op", "request", "step")):
+                journal.write(event)
+        return made
+
+    cls.preprocess_add_request, sender.get_and_update_item = received, sent
+
+
+def _keys_of(cache: Any) -> list[str]:
+    """The keys of a processor cache that have an entry, from the oldest to the newest."""
+    entries = vars(cache)["_cache"]
+    return [str(key) for key in entries.order if key in entries]
+
+
+class Copied:
     """The parts of an output that are written, before the scheduler changes them."""
 
     def __init__(self, output: Any) -> None:
@@ -283,6 +346,8 @@ class Work:
     def __init__(self) -> None:
         self.event: Event = {}
         self.memory: Any = None
+        self.kept: dict[str, int] = {}
+        """The identity of each encoder output when it was kept."""
 
     def journal(self, runner: Any) -> Journal:
         """That of the worker, which begins with its first step."""
@@ -290,7 +355,7 @@ class Work:
         if known is None:
             groups = runner.kv_cache_config.kv_cache_groups
             size = groups[0].kv_cache_spec.block_size if len(groups) == 1 else 0
-            known = Journal("workers", {"release": release(), "block_size": size})
+            known = recorder.Journal("workers", {"release": recorder.release(), "block_size": size})
             runner.cacheproof_journal = known
             self.memory = self.digests(runner)
         return known
@@ -337,12 +402,16 @@ def record_worker() -> None:
     cls: Any = importlib.import_module(RUNNER).GPUModelRunner
     work = Work()
     prepare, execute = cls._prepare_inputs, cls.execute_model
-    keep, find, batch = cls._cache_encoder_output, cls._get_encoder_output_from_cache, cls._batch_mm_inputs_from_scheduler
+    keep, find, batch = (
+        cls._cache_encoder_output,
+        cls._get_encoder_output_from_cache,
+        cls._batch_mm_inputs_from_scheduler,
+    )
 
     @functools.wraps(prepare)
     def prepared(self: Any, plan: Any, *given: Any, **named: Any) -> Any:
         made = prepare(self, plan, *given, **named)
-        _guarded(work.journal(self), work.rows, self, plan)
+        recorder.guarded(work.journal(self), work.rows, self, plan)
         return made
 
     @functools.wraps(batch)
@@ -355,12 +424,15 @@ def record_worker() -> None:
     @functools.wraps(keep)
     def kept(self: Any, name: str, *given: Any, **named: Any) -> Any:
         work.event.setdefault("encoded", []).append(name)
-        return keep(self, name, *given, **named)
+        made = keep(self, name, *given, **named)
+        work.kept[name] = id(self.encoder_cache.get(name))
+        return made
 
     @functools.wraps(find)
     def found(self: Any, name: str) -> Any:
         there = find(self, name)
-        work.event.setdefault("read", []).append([name, int(there is not None)])
+        what = 0 if there is None else 1 if work.kept.get(name, id(there)) == id(there) else ANOTHER
+        work.event.setdefault("read", []).append([name, what])
         return there
 
     @functools.wraps(execute)
@@ -374,7 +446,8 @@ def record_worker() -> None:
             raise
         finally:
             if plan.total_num_scheduled_tokens and journal.is_open:
-                _guarded(journal, work.changed, self)
+                recorder.guarded(journal, work.changed, self)
+                work.event["outputs"] = len(self.encoder_cache)
                 step = getattr(plan, "cacheproof_step", None)
                 journal.write({"op": "work", **work.event, **({} if step is None else {"step": step})})
         return result
@@ -382,5 +455,3 @@ def record_worker() -> None:
     cls._prepare_inputs, cls.execute_model = prepared, executed
     cls._batch_mm_inputs_from_scheduler, cls._cache_encoder_output = batched, kept
     cls._get_encoder_output_from_cache = found
-
-

@@ -1,7 +1,7 @@
 """Steps ahead of their output in an engine on a CPU, where the release switches them off.
 
-The scheduler, its queue of plans and the worker's code for such steps are the release's own. Streams and events of CUDA,
-which that code orders its copies by, do nothing here: on a CPU each copy is over when its call returns.
+The scheduler, its queue of plans and the worker's code for such steps are the release's own. Streams and events of
+CUDA, which that code orders its copies by, do nothing here: on a CPU each copy is over when its call returns.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """An engine for many short trials: `trial.py SETTINGS`, then one JSON object a line on standard input for each trial.
 
-The engine is made once. Each trial is a copy of its process (`fork`), so that all trials begin alike: it plants a bug in
-the classes of the release, or none, records what the engine does into a folder, and runs one random load. A trial is
-answered by one line.
+The engine is made once. Each trial is a copy of its process (`fork`), so that all trials begin alike: it plants
+a bug in the classes of the release, or none, records what the engine does into a folder, and runs one random load. A
+trial is answered by one line.
 """
 
 from __future__ import annotations
@@ -16,8 +16,10 @@ import sys
 import time
 from typing import Any
 
-from ahead import switch_on
-from load import IMAGES, LONGEST_PROMPT, WORDS, Counts, Wanted, add, options, pictures, watched
+BESIDE = f"{__package__}." if __package__ else ""
+common: Any = importlib.import_module(f"{BESIDE}load")
+ahead: Any = importlib.import_module(f"{BESIDE}ahead")
+Wanted = Any
 
 BEGINNINGS = 6
 """Long prompts that the prompts of a load begin as: no two of them begin alike."""
@@ -26,58 +28,73 @@ STEPS_FOR_REQUEST = 60
 
 
 def load(seed: int, count: int, *, images: bool) -> list[Wanted]:
-    """A random load in which prompts share prefixes with one of a few beginnings, and nothing else."""
+    """A random load in which prompts share prefixes with one of a few beginnings, and nothing else.
+
+    A request with a negative `aborted_after` is aborted so many steps after it arrived.
+    """
     rng = random.Random(seed)  # noqa: S311  # not a secret
-    beginnings = [_words(rng, number, LONGEST_PROMPT - 4, images=images) for number in range(BEGINNINGS)]
-    made, step = list[Wanted](), 0
+    beginnings = [_words(rng, number, common.LONGEST_PROMPT - 4, images=images) for number in range(BEGINNINGS)]
+    made, step = list[Any](), 0
     for number in range(count):
         beginning = rng.choice(beginnings)
         shared = beginning[: rng.randint(0, len(beginning))] if rng.random() < 0.8 else []
-        tail = _words(rng, BEGINNINGS + number, rng.randint(1, max(1, LONGEST_PROMPT - len(shared))), images=images)
+        if rng.random() < 0.5 and number < common.IMAGES:  # the same words about another image
+            shared = [number if isinstance(part, int) else part for part in shared]
+        tail = _words(
+            rng, BEGINNINGS + number, rng.randint(1, max(1, common.LONGEST_PROMPT - len(shared))), images=images
+        )
         prompt = [*shared, *tail]
         outputs = rng.randint(1, 40)
-        aborted = rng.randint(1, outputs) if rng.random() < 0.1 else 0
+        aborted = rng.choice((0,) * 8 + (rng.randint(1, outputs), -rng.randint(1, 6)))
         step += rng.choice((0, 0, 1, 2, 5))
         shown = [part for part in prompt if isinstance(part, int)]
         for extra in shown[2:]:
             place = len(prompt) - 1 - prompt[::-1].index(extra)
             prompt[place] = f"w{extra}"
         words = ["<image>" if isinstance(part, int) else part for part in prompt]
-        made.append(Wanted(words, shown[:2], outputs, aborted, rng.randint(0, 2), step))
+        made.append(common.Wanted(words, shown[:2], outputs, aborted, rng.randint(0, 2), step))
     return made
 
 
 def _words(rng: random.Random, number: int, count: int, *, images: bool) -> list[str | int]:
     """Words of which the first two tell the text from every other one, with images now and then."""
-    words: list[str | int] = [f"w{rng.randrange(WORDS)}" for _ in range(count)]
-    words[:2] = [f"w{number % WORDS}", f"w{number // WORDS}"][:count]
+    words: list[str | int] = [f"w{rng.randrange(common.WORDS)}" for _ in range(count)]
+    words[:2] = [f"w{number % common.WORDS}", f"w{number // common.WORDS}"][:count]
     for _ in range(rng.choice((0, 1, 1, 2)) if images else 0):
-        words[rng.randrange(min(2, count - 1), count)] = rng.randrange(IMAGES)
+        words[rng.randrange(min(2, count - 1), count)] = rng.randrange(common.IMAGES)
     return words
 
 
-def serve(engine: Any, wanted: list[Wanted], shown: list[Any], counts: Counts, *, by_priority: bool) -> list[list[int]]:
+def serve(engine: Any, wanted: list[Wanted], shown: list[Any], counts: Any, *, by_priority: bool) -> list[list[int]]:
     """Serve a load; the tokens of each request. Raises what the engine raises, and TimeoutError if requests starve."""
     vllm: Any = importlib.import_module("vllm")
     tokens: list[list[int]] = [[] for _ in wanted]
     live, arrived, step = set[str](), 0, 0
+    came = dict[str, int]()
     while arrived < len(wanted) or live:
         if step > STEPS_FOR_REQUEST * len(wanted):
             raise TimeoutError(f"{len(live)} requests have no end after {step:,} steps")
         while arrived < len(wanted) and (wanted[arrived].step <= step or not live) and len(live) < 40:
-            add(vllm, engine, str(arrived), wanted[arrived], shown, by_priority=by_priority)
+            common.add(vllm, engine, str(arrived), wanted[arrived], shown, by_priority=by_priority)
             live.add(str(arrived))
+            came[str(arrived)] = step
             arrived += 1
+        for name in sorted(live, key=int):
+            limit = wanted[int(name)].aborted_after
+            if limit < 0 and step >= came[name] - limit:
+                engine.abort_request([name])
+                counts.aborted += 1
+                live.discard(name)
         for output in engine.step():
             name = output.request_id
             if name not in live:
                 continue
             tokens[int(name)] = list(output.outputs[0].token_ids)
             limit = wanted[int(name)].aborted_after
-            if limit and len(tokens[int(name)]) >= limit and not output.finished:
+            if limit > 0 and len(tokens[int(name)]) >= limit and not output.finished:
                 engine.abort_request([name])
                 counts.aborted += 1
-            if output.finished or (limit and len(tokens[int(name)]) >= limit):
+            if output.finished or (limit > 0 and len(tokens[int(name)]) >= limit):
                 live.discard(name)
         step += 1
     return tokens
@@ -91,12 +108,15 @@ def perform(engine: Any, settings: dict[str, Any], trial: dict[str, Any], shown:
         planting: Any = importlib.import_module("bugs.planting")
         planting.plant_in_place(planting.bug_named(trial["bug"]))
     os.environ["CACHEPROOF_RECORD"] = trial["folder"]
+    for name, value in settings.get("budgets", {}).items():
+        owner, _, attribute = name.rpartition(".")
+        setattr(getattr(scheduler, owner) if owner else scheduler, attribute, value)
     recorder: Any = importlib.import_module("cacheproof_recorder")
     recorder.register()
     for manager in (scheduler.kv_cache_manager, scheduler.encoder_cache_manager):
         recorder.attach(manager)
-    counts, began = Counts(), time.monotonic()
-    watched(scheduler, counts)
+    counts, began = common.Counts(), time.monotonic()
+    common.watched(scheduler, counts)
     wanted = load(trial["seed"], trial["requests"], images=settings["images"])
     answer: dict[str, Any] = {}
     try:
@@ -117,9 +137,9 @@ def main(text: str) -> None:
     vllm: Any = importlib.import_module("vllm")
     began = time.monotonic()
     if settings["async"]:
-        switch_on()
-    engine = vllm.LLM(**options(settings)).llm_engine
-    shown = pictures() if settings["images"] else []
+        ahead.switch_on()
+    engine = vllm.LLM(**common.options(settings)).llm_engine
+    shown = common.pictures() if settings["images"] else []
 
     def tell(line: dict[str, Any]) -> None:
         answers.write(json.dumps(line) + "\n")

@@ -57,68 +57,68 @@ def next_item_is_computed_too(
 
 
 @SCHEDULER.broken("schedule", since=BY_QUEUES)
-def step_has_one_token_more(released: Any, scheduler: Any) -> Any:
+def step_has_one_token_more(released: Any, scheduler: Any, *given: Any) -> Any:
     """A step has one token too many."""
     kept = scheduler.max_num_scheduled_tokens, scheduler.scheduler_config.max_num_batched_tokens
     more = tuple(one + 1 for one in kept)
     scheduler.max_num_scheduled_tokens, scheduler.scheduler_config.max_num_batched_tokens = more
     try:
-        return released()
+        return released(*given)
     finally:
         scheduler.max_num_scheduled_tokens, scheduler.scheduler_config.max_num_batched_tokens = kept
 
 
 @SCHEDULER.broken("schedule")
-def one_place_more(released: Any, scheduler: Any) -> Any:
+def one_place_more(released: Any, scheduler: Any, *given: Any) -> Any:
     """One request too many may run."""
     names = [name for name in ("max_num_running_reqs", "max_num_active_reqs") if hasattr(scheduler, name)]
     kept = {name: getattr(scheduler, name) for name in names}
     for name in names:
         setattr(scheduler, name, kept["max_num_running_reqs"] + 1)
     try:
-        return released()
+        return released(*given)
     finally:
         vars(scheduler).update(kept)
 
 
 @SCHEDULER.broken("schedule")
-def last_one_is_never_preempted(released: Any, scheduler: Any) -> Any:
+def last_one_is_never_preempted(released: Any, scheduler: Any, *given: Any) -> Any:
     """The last admitted request is served first, and another one is preempted for it."""
     if len(scheduler.running) > 1:
         scheduler.running.insert(0, scheduler.running.pop())
-    return released()
+    return released(*given)
 
 
 @SCHEDULER.broken("schedule", since=BY_QUEUES)
-def long_prompts_are_not_limited(released: Any, scheduler: Any) -> Any:
+def long_prompts_are_not_limited(released: Any, scheduler: Any, *given: Any) -> Any:
     """The limit for long prompts is ignored."""
     limit = scheduler.scheduler_config.long_prefill_token_threshold
     scheduler.scheduler_config.long_prefill_token_threshold = 0
     try:
-        return released()
+        return released(*given)
     finally:
         scheduler.scheduler_config.long_prefill_token_threshold = limit
 
 
 @SCHEDULER.broken("schedule", since=BY_QUEUES)
-def prompts_are_cut(released: Any, scheduler: Any) -> Any:
+def prompts_are_cut(released: Any, scheduler: Any, *given: Any) -> Any:
     """Unchunked prompts are chunked."""
     settings = scheduler.scheduler_config
     kept = settings.chunked_prefill_enabled, settings.enable_chunked_prefill
     settings.chunked_prefill_enabled = settings.enable_chunked_prefill = True
     try:
-        return released()
+        return released(*given)
     finally:
         settings.chunked_prefill_enabled, settings.enable_chunked_prefill = kept
 
 
 @SCHEDULER.broken("schedule", since=BY_QUEUES)
-def items_are_split(released: Any, scheduler: Any) -> Any:
+def items_are_split(released: Any, scheduler: Any, *given: Any) -> Any:
     """Unsplit items are split."""
     whole = scheduler.scheduler_config.disable_chunked_mm_input
     scheduler.scheduler_config.disable_chunked_mm_input = False
     try:
-        return released()
+        return released(*given)
     finally:
         scheduler.scheduler_config.disable_chunked_mm_input = whole
 
