@@ -209,6 +209,24 @@ def test_a_step_that_wrote_nothing_is_missed_when_it_is_read(folder: Path) -> No
     assert wrong.step > events[gone]["step"]
 
 
+def test_a_write_into_a_block_of_another_request(folder: Path) -> None:
+    """Two requests are told the same block, and what the second writes there is not what the first has."""
+    found = list[Event]()
+
+    def shared(events: list[Event]) -> None:
+        event = at(events, "work", lambda one: len(one["rows"]) > 1 and one["rows"][0][1] > 0)
+        (_, _, _, _, mine), (_, first, _, slots, table) = event["rows"][0], event["rows"][1]
+        table[first // 32] = mine[0]
+        slots[:1] = [mine[0] * 32 + first % 32]
+        found.append(event)
+
+    changed(folder, "workers", shared)
+    (path,) = folder.glob("scheduler.*.events")
+    wrong = judged(folder).wrong
+    assert wrong is not None
+    assert (wrong.judge, wrong.rule, wrong.step) == ("workers", "table", found[0]["step"])
+
+
 def test_record_judges(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """The verb says it in one line, and fails if a step was wrong."""
     assert dispatch(["record", str(folder), "--judge"]) == ExitStatus.AS_EXPECTED

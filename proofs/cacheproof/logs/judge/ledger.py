@@ -171,10 +171,10 @@ class Ledger:
         rows = event.get("rows", ())
         for name, first, tokens, slots, table in rows:
             yield from self._row(name, first, tokens, slots, table, parts)
+        for name, first, tokens, slots, _ in rows:  # each layer writes the whole batch before any row of it reads
+            yield from self._writes(name, first, tokens, slots)
         for name, first, _, _, table in rows:
             yield from self._reads(name, first, table)
-        for name, first, tokens, slots, _ in rows:
-            yield from self._writes(name, first, tokens, slots)
 
     def _row(
         self,
@@ -225,17 +225,20 @@ class Ledger:
             there = self._slots.setdefault(block, [NOTHING] * self._block)
             value = request.chain[first + number]
             if there[place] != value:
-                for other in self._holders(block, name):
-                    yield (
-                        "write",
-                        f"{name} writes slot {slot}, which {other} holds with other tokens",
-                        str([name, slots]),
-                    )
+                for other in self._holders(slot, value, name):
+                    says = f"{name} writes slot {slot}, which {other} holds with other tokens"
+                    yield "write", says, str([name, slots])
             there[place] = value
 
-    def _holders(self, block: int, name: str) -> Iterator[str]:
-        """Other requests that have the block in their table."""
-        return (other for other in self._now if other != name and block in self._live(other).table)
+    def _holders(self, slot: int, value: int, name: str) -> Iterator[str]:
+        """Other requests that have something else at this slot of their tables."""
+        block, place = divmod(slot, self._block)
+        for other in self._now:
+            request = self._live(other)
+            if other != name and block in request.table:
+                position = request.table.index(block) * self._block + place
+                if position < len(request.chain) and request.chain[position] != value:
+                    yield other
 
     def _extend(self, request: Request, end: int, tokens: Any) -> None:
         """What the positions up to `end` hold; `tokens` are the input of the last of them."""
