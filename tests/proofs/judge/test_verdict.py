@@ -12,7 +12,9 @@ import pytest
 
 from cacheproof.command.frame import dispatch
 from cacheproof.foundation.errors import ExitStatus, InputError
+from cacheproof.logs.judge.ledger import Ledger, requests_of
 from cacheproof.logs.judge.verdict import judged
+from cacheproof.logs.judge.wrong import Wrong
 
 RECORDED = Path(__file__).parent / "recorded"
 """A whole vLLM 0.33.0 with a tiny model: a few requests, three with images; some share a prefix."""
@@ -46,7 +48,12 @@ def test_a_recorded_engine_was_right(folder: Path) -> None:
     assert verdict.wrong is None, verdict.wrong
     assert verdict.steps > 10
     assert verdict.says == f"the control plane was right in all {verdict.steps} steps"
-    assert [judge.partition(",")[0] for judge in verdict.judges] == ["scheduler", "workers", "encoder_cache", "kv_blocks"]
+    assert [judge.partition(",")[0] for judge in verdict.judges] == [
+        "scheduler",
+        "workers",
+        "encoder_cache",
+        "kv_blocks",
+    ]
     assert not verdict.left_out
     assert verdict.counts["written"] > 100
     assert min(verdict.counts[name] for name in ("read", "computed", "entries_read")) > 0
@@ -221,10 +228,62 @@ def test_a_write_into_a_block_of_another_request(folder: Path) -> None:
         found.append(event)
 
     changed(folder, "workers", shared)
-    (path,) = folder.glob("scheduler.*.events")
     wrong = judged(folder).wrong
     assert wrong is not None
     assert (wrong.judge, wrong.rule, wrong.step) == ("workers", "table", found[0]["step"])
+
+
+SAME_STEP = {
+    "block_size": 4,
+    "kv_blocks": 9,
+    "token_budget": 64,
+    "max_running": 4,
+    "drafts": 0,
+    "ahead": 1,
+    "strange": [],
+}
+
+
+def same_step() -> list[Event]:
+    """A step in which one request hits a block that another one computes in that very step."""
+    tokens = [1, 2, 3, 4, 5]
+    plan = {"encoded": [], "dropped": [], "preempted": [], "zeroed": [], "running": [], "kv_free": 5, "step": 1}
+    parts = {"parts": [["a", 0, 5, 0], ["b", 4, 1, 0]], "told": [["a", [1, 2], 1], ["b", [1, 3], 1]]}
+    rows = [["a", 0, tokens, [4, 5, 6, 7, 8], [1, 2]], ["b", 4, [5], [12], [1, 3]]]
+    return [
+        *({"op": "add", "request": name, "tokens": tokens, "items": [], "step": 0} for name in "ab"),
+        {"op": "schedule", **plan, **parts},
+        {"op": "work", "rows": rows, "inputs": [], "step": 1},
+    ]
+
+
+def verdict_of(events: list[Event]) -> Wrong | None:
+    """Of the ledger alone."""
+    ledger = Ledger(SAME_STEP, requests_of(iter(events)))
+    return next((wrong for event in events if (wrong := ledger.take(event)) is not None), None)
+
+
+def test_a_hit_on_a_block_of_the_same_step_is_right() -> None:
+    """Each layer writes the whole batch before any row reads. What another prompt writes there is wrong."""
+    assert verdict_of(same_step()) is None
+    events = same_step()
+    events[0]["tokens"] = [9, 2, 3, 4, 5]
+    events[-1]["rows"][0][2] = [9, 2, 3, 4, 5]
+    wrong = verdict_of(events)
+    assert wrong is not None
+    assert (wrong.rule, wrong.step) == ("read", 1)
+    assert "with the KV of other tokens" in wrong.says
+
+
+def test_two_rows_write_one_slot() -> None:
+    """The second request was told a block that the first holds, and writes other tokens there."""
+    events = same_step()
+    events[2]["told"][1][1] = events[-1]["rows"][1][4] = [1, 2]
+    events[2]["kv_free"] = 6
+    events[-1]["rows"][1][3], events[1]["tokens"], events[-1]["rows"][1][2] = [8], [1, 2, 3, 4, 6], [6]
+    wrong = verdict_of(events)
+    assert wrong is not None
+    assert (wrong.rule, wrong.step) == ("write", 1)
 
 
 def test_record_judges(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:

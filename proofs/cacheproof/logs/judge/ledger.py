@@ -144,7 +144,7 @@ class Ledger:
             yield "blocks", says, str(event["kv_free"])
 
     def _counts(self, event: Event) -> Iterator[tuple[str, str, str]]:
-        """Behind the output of a step, the last token of each request is not computed; drafts may have been rejected."""
+        """After the output of a step, the last token of each request is not computed; drafts may have been rejected."""
         if self._settings["ahead"] > 1:
             return
         produced = dict(event["produced"])

@@ -143,6 +143,8 @@ def pictures() -> list[Any]:
 def run(settings: dict[str, Any], tell: Any) -> dict[str, Any]:
     """Run the load, and say what came of it."""
     vllm: Any = importlib.import_module("vllm")
+    if settings["async"]:
+        importlib.import_module(f"{__package__}.ahead" if __package__ else "ahead").switch_on()
     engine = vllm.LLM(**options(settings)).llm_engine
     scheduler = engine.engine_core.engine_core.scheduler
     counts = Counts()
