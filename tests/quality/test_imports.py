@@ -58,6 +58,9 @@ PLANTED = "proofs/cacheproof/releases/planted/child"
 RECORDER = "proofs/cacheproof/logs/record/child"
 """Runs inside an engine that records itself, where nothing of ours is installed either."""
 
+RECORDED = "cacheproof_recorder"
+"""The module of it that an engine loads; a trial of a whole engine, which plants bugs too, does so by itself."""
+
 WHOLE = "proofs/cacheproof/releases/engine/child"
 """Runs in the environment of a whole engine."""
 
@@ -76,7 +79,7 @@ RULES = (
     Rule(RELEASED_OTHERS[1], ("cores", "driver", "radix", "requests_in_pages", "sglang", "torch")),
     Rule(RELEASED_OTHERS[2], ("driver", "paged", "requests_in_pages", "serving", "torch", "transformers")),
     Rule(RECORDER, ("vllm",)),
-    Rule(WHOLE, ("PIL", "numpy", "safetensors", "tokenizers", "torch", "transformers", "vllm")),
+    Rule(WHOLE, ("PIL", "bugs", RECORDED, "numpy", "safetensors", "tokenizers", "torch", "transformers", "vllm")),
     Rule(PLANTED, ("bugs", "driver", "vllm")),
 )
 

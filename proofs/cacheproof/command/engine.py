@@ -41,7 +41,9 @@ def command(
     ] = False,
     clean: Annotated[
         int | None,
-        typer.Option(min=1, metavar="STEPS", help="Judge so many steps without a bug instead.", show_default="none"),
+        typer.Option(
+            min=1, metavar="STEPS", help="Judge this number of steps without a bug instead.", show_default="none"
+        ),
     ] = None,
     only: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="With --planted: only this bug.", show_default="all")

@@ -209,7 +209,7 @@ def clean(engine: Engine, settings: Sequence[str], steps: int, seed: int, known:
         first += LOADS_IN_TURN
 
 
-LOADS_IN_TURN = 20
+LOADS_IN_TURN = 8
 """Loads in one engine, before the next setting has its turn."""
 
 
@@ -249,7 +249,7 @@ def keep(engine: Engine, row: Row | Clean, seed: int) -> None:
     """Keep a result, so that a later run goes on from it."""
     kind, name = (KIND, row.name.replace("/", ".")) if isinstance(row, Row) else (CLEAN_KIND, row.setting)
     used = seed if isinstance(row, Row) else row.seed
-    record = {"stamp": _stamp(), "engine": engine.built_from, "row": msgspec.to_builtins(row)}
+    record = {"stamp": _stamp(kind), "engine": engine.built_from, "row": msgspec.to_builtins(row)}
     save(kind, f"vllm=={engine.version}.{name}.seed-{used}", record)
 
 
@@ -267,16 +267,18 @@ def kept_clean(engine: Engine) -> dict[tuple[str, int], Clean]:
 
 
 def _same(kind: str, engine: Engine) -> Iterator[Mapping[str, Any]]:
-    wanted = (_stamp(), engine.built_from)
+    wanted = (_stamp(kind), engine.built_from)
     return (one for one in load_all(kind) if (one.get("stamp"), one.get("engine")) == wanted)
 
 
 @cache
-def _stamp() -> str:
-    """Of all that decides: the specification, the judges, the recorder, the engine's scripts, and the bugs."""
-    folders = [PACKAGE / "logs", PACKAGE / "releases" / "engine", PACKAGE / "releases" / "planted" / "child"]
+def _stamp(kind: str) -> str:
+    """Of all that decides: the specification, the judges, the recorder, the engine's scripts; and the bugs, if any."""
+    folders = [PACKAGE / "logs", PACKAGE / "releases" / "engine"]
+    if kind == KIND:
+        folders.append(PACKAGE / "releases" / "planted" / "child")
     digest = sha256(f"{digest_of(folders)}\0{specification_digest()}\0".encode())
-    digest.update(LIST.read_bytes())
+    digest.update(LIST.read_bytes() if kind == KIND else b"")
     return digest.hexdigest()[:16]
 
 

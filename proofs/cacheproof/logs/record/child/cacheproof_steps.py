@@ -24,6 +24,8 @@ MOST_WATCHED_BLOCKS = 4096
 """Blocks of a pool whose memory is watched. Larger pools are not: it would take too long."""
 ANOTHER = 2
 """Of an encoder output that is read: it is not the one that was kept under the name."""
+WORD = 4
+"""Bytes of a number in a cache that is watched."""
 MOST_FREE_SHOWN = 64
 """Free blocks, or entries, that are shown one by one after each call; if there are more, only their count is."""
 
@@ -378,22 +380,21 @@ class Work:
 
     def digests(self, runner: Any) -> Any:
         """A number for the memory of each block in the first layer; None if it cannot be watched."""
-        torch: Any = importlib.import_module("torch")
         caches = getattr(runner, "kv_caches", None) or [None]
         cache, count = caches[0], runner.kv_cache_config.num_blocks
-        if not isinstance(cache, torch.Tensor) or cache.device.type != "cpu" or count > MOST_WATCHED_BLOCKS:
+        if getattr(getattr(cache, "device", None), "type", "") != "cpu" or count > MOST_WATCHED_BLOCKS:
             return None
         axis = next((axis for axis in range(2) if axis < cache.dim() and cache.shape[axis] == count), None)
-        if axis is None or cache.element_size() != 4:
+        if axis is None or cache.element_size() != WORD:
             return None
-        blocks = cache.movedim(axis, 0).reshape(count, -1).view(torch.int32).to(torch.int64)
-        return (blocks * torch.arange(1, blocks.shape[1] + 1)).sum(1)
+        words = cache.movedim(axis, 0).contiguous().numpy().reshape(count, -1).view("int32").astype("int64")
+        return words.cumsum(1).sum(1)
 
     def changed(self, runner: Any) -> None:
         """The blocks whose memory is not what it was after the step before."""
         now = self.digests(runner)
         if now is not None and self.memory is not None:
-            self.event["changed"] = (now != self.memory).nonzero().flatten().tolist()
+            self.event["changed"] = (now != self.memory).nonzero()[0].tolist()
         self.memory = now
 
 
