@@ -286,6 +286,20 @@ def test_two_rows_write_one_slot() -> None:
     assert (wrong.rule, wrong.step) == ("write", 1)
 
 
+def test_a_record_that_ends_before_the_workers(folder: Path) -> None:
+    """The scheduler's process was killed: what workers did behind its last step is not judged."""
+    whole = judged(folder).steps
+
+    def cut(events: list[Event]) -> None:
+        last = at(events, "schedule", number=-2)
+        del events[events.index(last) :]
+
+    changed(folder, "scheduler", cut)
+    verdict = judged(folder)
+    assert verdict.wrong is None, verdict.wrong
+    assert verdict.steps == whole - 2
+
+
 def test_record_judges(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """The verb says it in one line, and fails if a step was wrong."""
     assert dispatch(["record", str(folder), "--judge"]) == ExitStatus.AS_EXPECTED

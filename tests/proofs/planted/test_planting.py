@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cacheproof.releases.planted.child.bugs.declaring import Bug, Place
-from cacheproof.releases.planted.child.bugs.planting import bug_named, plant, with_bug
+from cacheproof.releases.planted.child.bugs.planting import bug_named, plant, plant_in_place, with_bug
 
 
 class Counter:
@@ -155,3 +155,21 @@ def test_in_which_releases_nothing_shows_it() -> None:
     versions = ("0.11.0", "0.20.2", "0.33.0")
     assert [hidden_once.known_in(version).unseen for version in versions] == ["", "nobody looks", ""]
     assert [hidden.known_in(version).unseen for version in versions] == ["nobody looks"] * 3
+
+
+def test_in_place_the_objects_that_are_there_have_the_bug(release: ModuleType) -> None:
+    """Also those of derived classes, and a function in every module that names it."""
+
+    def broken(released: Any, counter: Any, more: int) -> int:
+        """It adds one more."""
+        return int(released(more + 1))
+
+    def wrong(released: Any, number: int) -> int:
+        """It adds one."""
+        return int(released(number)) + 1
+
+    counted, derived = release.Counted(), release.Derived()
+    plant_in_place(Place("vllm.made_up:Counted").broken("add")(broken))
+    assert (counted.add(1), derived.add(1)) == (2, 102)
+    plant_in_place(Place("vllm.made_up").broken("twice")(wrong))
+    assert release.twice(2) == sys.modules["vllm.made_up.user"].double(2) == 5

@@ -133,7 +133,10 @@ def _in_order(plans: Recording, work: Recording | None) -> Iterator[Event]:
                 yield event.get("step", 0), 2 * late + kind, number, event
 
     streams = [placed(plans, 0), *([] if work is None else [placed(work, 1)])]
-    yield from (event for *_, event in merge(*streams, key=lambda one: one[:3]))
+    last = max((event["step"] for event in plans.events() if event.get("op") == "schedule"), default=0)
+    for step, *_, event in merge(*streams, key=lambda one: one[:3]):
+        if step <= last:  # a process that was killed has not written its last steps; another one may have
+            yield event
 
 
 def _of_manager(recording: Recording, verdict: Verdict) -> Wrong | None:
