@@ -17,7 +17,7 @@ from cacheproof.foundation.interruption import Terminated
 from cacheproof.logs.record.events import SUFFIX
 
 PLUGIN = Path(__file__).parent / "child" / "cacheproof_recorder.py"
-BESIDE = (PLUGIN.with_name("cacheproof_steps.py"),)
+BESIDE = (PLUGIN.with_name("cacheproof_steps.py"), PLUGIN.with_name("cacheproof_workers.py"))
 """Modules that the plugin imports."""
 GROUP = "vllm.general_plugins"
 NAME = "cacheproof_recorder"

@@ -173,7 +173,6 @@ def _row(there: Laboratory, bug: Listed, seed: int, folder: Path) -> Row:
     wrong = verdict.wrong
     if wrong is None:
         return row
-    later = bug.later if parted is not None and wrong.step > parted.step else ""
     return msgspec.structs.replace(
         row,
         blamed=wrong.step,
@@ -181,7 +180,7 @@ def _row(there: Laboratory, bug: Listed, seed: int, folder: Path) -> Row:
         rule=wrong.rule,
         decided=wrong.says,
         line=wrong.line,
-        later=later,
+        later=_reason(bug, row.departs, wrong.step),
     )
 
 
@@ -255,9 +254,19 @@ def keep(engine: Engine, row: Row | Clean, seed: int) -> None:
 
 def kept_rows(engine: Engine, seed: int) -> dict[str, Row]:
     """What earlier runs with this seed, and with the same sources, found of each bug."""
-    rows = [msgspec.convert(one["row"], Row) for one in _same(KIND, engine)]
-    listed_seeds = {one.name: one.seed for one in listed()}
-    return {one.name: one for one in rows if one.seed == (listed_seeds.get(one.name) or seed)}
+    there = {one.name: one for one in listed()}
+    found = {}
+    for one in _same(KIND, engine):
+        row = msgspec.convert(one["row"], Row)
+        bug = there.get(row.name)
+        if bug is not None and (bug.setting, seed if bug.seed is None else bug.seed) == (row.setting, row.seed):
+            found[row.name] = msgspec.structs.replace(row, later=_reason(bug, row.departs, row.blamed))
+    return found
+
+
+def _reason(bug: Listed, departs: int | None, blamed: int | None) -> str:
+    """Why nothing is wrong before the blamed step, if that comes later than the first one that differs."""
+    return bug.later if departs is not None and blamed is not None and blamed > departs else ""
 
 
 def kept_clean(engine: Engine) -> dict[tuple[str, int], Clean]:
@@ -278,7 +287,6 @@ def _stamp(kind: str) -> str:
     if kind == KIND:
         folders.append(PACKAGE / "releases" / "planted" / "child")
     digest = sha256(f"{digest_of(folders)}\0{specification_digest()}\0".encode())
-    digest.update(LIST.read_bytes() if kind == KIND else b"")
     return digest.hexdigest()[:16]
 
 

@@ -33,7 +33,8 @@ ENCODER_MANAGER = "vllm.v1.core.encoder_cache_manager"
 
 Event = dict[str, Any]
 
-STEPS_MODULE = f"{__package__}.cacheproof_steps" if __package__ else "cacheproof_steps"
+BESIDE = f"{__package__}." if __package__ else ""
+STEPS_MODULE, WORKERS_MODULE = f"{BESIDE}cacheproof_steps", f"{BESIDE}cacheproof_workers"
 
 _numbers = itertools.count()
 _done: set[str] = set()
@@ -393,7 +394,7 @@ def register() -> None:
         ("the encoder cache manager", record_encoder),
         ("the scheduler", lambda: importlib.import_module(STEPS_MODULE).record_scheduler()),
         ("arrivals", lambda: importlib.import_module(STEPS_MODULE).record_arrivals()),
-        ("the worker", lambda: importlib.import_module(STEPS_MODULE).record_worker()),
+        ("the worker", lambda: importlib.import_module(WORKERS_MODULE).record_worker()),
     ):
         if name in _done:
             continue
