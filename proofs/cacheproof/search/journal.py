@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Iterator
 from typing import Any
 
-from cacheproof.foundation.errors import InconclusiveError
+from cacheproof.search.crew import CrewLostError
 
 Question = tuple[str, tuple[Any, ...]]
 """The name of a method of a shard, and the arguments."""
@@ -21,11 +21,11 @@ class Journal:
         self._count = 0
 
     def add(self, question: str, arguments: tuple[Any, ...]) -> None:
-        """One more. Raises InconclusiveError if the disk is full."""
+        """One more. Raises CrewLostError if the disk is full."""
         try:
             pickle.dump((question, arguments), self._file, pickle.HIGHEST_PROTOCOL)
         except OSError as error:
-            raise InconclusiveError(
+            raise CrewLostError(
                 f"the journal of a worker cannot be written to {tempfile.gettempdir()}: {error.strerror}"
             ) from None
         self._count += 1
