@@ -7,8 +7,8 @@ from tests.proofs.prove.implementation.bug import Bug
 from cacheimpl.layer_groups import execution, operations, prefix, queue, releasing, slots
 
 NAME = "layer_groups"
-CHUNKS, STATES, SHARED, HALVES, AHEAD, FREED_STATES = 0, 1, 2, 3, 4, 7
-"""Shapes: chunks; states; two requests; blocks of two tokens; two steps in flight; states that are freed."""
+CHUNKS, STATES, SHARED, HALVES, AHEAD, COMMITTED = 0, 1, 2, 3, 4, 7
+"""Shapes: chunks; states; two requests; blocks of two tokens; two steps in flight; commits and releases of states."""
 FORM, FREE, ALLOCATE = "form/free_request", "equal/free_request", "equal/allocate_slots"
 COMMIT, FIND, RESET = "equal/commit", "equal/get_computed_blocks", "equal/reset_prefix_cache"
 
@@ -62,8 +62,8 @@ BUGS = (
     Bug(prefix.hits, "places < counts[:, None]", "places <= counts[:, None]", NAME, ALLOCATE),
     Bug(execution.commit, "torch.nn.functional.pad(ends[1:], (0, 1))", "ends", NAME, "form/commit"),
     Bug(execution.commit, "known & (flying > 0)", "known", NAME, COMMIT),
-    Bug(execution.register_full, "table != pool.null", "table >= 0", NAME, COMMIT, STATES),
-    Bug(execution.register_full, "(places + 1) * $size == end", "places * $size == end", NAME, COMMIT, STATES),
+    Bug(execution.register_full, "table != pool.null", "table >= 0", NAME, COMMIT, COMMITTED),
+    Bug(execution.register_full, "(places + 1) * $size == end", "places * $size == end", NAME, COMMIT, COMMITTED),
     Bug(
         execution.register_full,
         "(pool.clock + 1).expand_as(blocks)",
@@ -72,9 +72,9 @@ BUGS = (
         "form/commit",
     ),
     Bug(execution.executed, "(start == loaded)", "(start >= loaded)", NAME, COMMIT, AHEAD),
-    Bug(execution.executed_all, "flying > step", "flying >= step", NAME, FREE, FREED_STATES),
+    Bug(execution.executed_all, "flying > step", "flying >= step", NAME, FREE, COMMITTED),
     Bug(execution._write_blocks, "places < full[:, None]", "places <= full[:, None]", NAME, COMMIT, HALVES),
-    Bug(execution._write_states, "slots_of(config, end) - 1", "slots_of(config, end) - 2", NAME, COMMIT, STATES),
+    Bug(execution._write_states, "slots_of(config, end) - 1", "slots_of(config, end) - 2", NAME, COMMIT, COMMITTED),
     Bug(releasing.free_request, "row(pool.scheduled, request) > 0", "row(pool.scheduled, request) >= 0", NAME, FREE),
     Bug(releasing.free_request, "pool.null.expand_as(table)", "table", NAME, FORM),
     Bug(
