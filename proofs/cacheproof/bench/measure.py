@@ -10,8 +10,9 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 from cacheproof.foundation.errors import InconclusiveError, InputError
@@ -26,6 +27,8 @@ class Work(NamedTuple):
     answers: Any
     seconds: float | None = None
     """Processor time, if the contender times parts of its turn itself; None: all of the turn is timed."""
+    also: Mapping[str, float] = MappingProxyType({})
+    """Further figures of the turn by name, such as its memory. They are shown and not compared."""
 
 
 class Contender(Protocol):
@@ -89,6 +92,28 @@ class Open(Protocol):
         ...
 
 
+class Peers(NamedTuple):
+    """Explorers of others that take part."""
+
+    spin: bool = False
+    tlc: Path | None = None
+    """The jar of TLC."""
+
+    def __bool__(self) -> bool:
+        return self.spin or self.tlc is not None
+
+
+NO_PEERS = Peers()
+
+
+class MakePeers(Protocol):
+    """Makes the contenders that are explorers of others, by name."""
+
+    def __call__(self, peers: Peers, *, small: bool) -> Mapping[str, Contender]:
+        """Contenders by name, the yardstick first. Raises `InputError` if one is not installed."""
+        ...
+
+
 class Notes(Protocol):
     """Finds facts that a reader of the figures has to know."""
 
@@ -114,6 +139,8 @@ class Benchmark:
     """For a small run or a full one: the work that a release does for comparison; None if it cannot do this work."""
     inside: Mapping[str, Callable[[bool], Released]] = field(default_factory=dict, hash=False)
     """By name, the same work with a class of ours in a release. Without a release these contenders are left out."""
+    peers: MakePeers | None = None
+    """The explorers of others that do the same work, if any do; a run without them leaves the benchmark out."""
     timed: bool = False
     """The table shows the time of a unit, not the number of units in a second."""
     most_repeats: int | None = None
@@ -157,6 +184,8 @@ class Row:
     ratio: Spread
     goal: float | None
     goal_ratio: float | None = None
+    also: Mapping[str, Spread] = field(default_factory=dict)
+    """Further figures by name."""
 
     @property
     def met(self) -> bool | None:
@@ -173,12 +202,13 @@ def measured(
     *,
     small: bool = False,
     release: tuple[str, Open] | None = None,
+    peers: Peers = NO_PEERS,
 ) -> list[Row]:
     """One row for each contender. Each repeat gives every contender one turn, and begins with another contender.
 
     Time is the processor time of this process, or of the release's. `release` is the release's name and the function
-    that opens it; the release is then first, so ratios are to it. Raises `InconclusiveError` if the contenders' answers
-    differ, because they did different work then.
+    that opens it; the release is then first, so ratios are to it. So are `peers`, if the benchmark has them. Raises
+    `InconclusiveError` if the contenders' answers differ, because they did different work then.
     """
     if benchmark.most_repeats is not None and repeats > benchmark.most_repeats:
         raise InputError(f"{benchmark.name} has {benchmark.most_repeats} turns at most, not {repeats}")
@@ -189,11 +219,14 @@ def measured(
     if release is not None and benchmark.released is not None:
         inside = {name: release[1](of(small)) for name, of in benchmark.inside.items()}
         contenders = {release[0]: release[1](benchmark.released(small)), **inside, **contenders}
+    if peers and benchmark.peers is not None:
+        contenders = {**benchmark.peers(peers, small=small), **contenders}
     for name, contender in contenders.items():
         show(f"{benchmark.name}: {name} warms up")
         contender.warm_up()
     rates: dict[str, list[float]] = {name: [] for name in contenders}
     units = dict.fromkeys(contenders, 0)
+    also: dict[str, list[Mapping[str, float]]] = {name: [] for name in contenders}
     for repeat in range(repeats):
         done: dict[str, Work] = {}
         for name in _rotated(list(contenders), repeat):
@@ -205,9 +238,15 @@ def measured(
             own = done[name].seconds
             rates[name].append(done[name].units / max(seconds if own is None else own, 1e-9))
             units[name] += done[name].units
+            also[name].append(done[name].also)
         _compare(benchmark, done)
     goal = None if small else benchmark.goal
-    return [_row(name, rates, units[name], goal, beside=beside) for name in contenders]
+    rows = [_row(name, rates, units[name], goal, beside=beside) for name in contenders]
+    return [replace(row, also=_spreads(also[row.contender])) for row in rows]
+
+
+def _spreads(turns: Sequence[Mapping[str, float]]) -> dict[str, Spread]:
+    return {name: Spread.of([turn[name] for turn in turns]) for name in turns[0]}
 
 
 def _row(name: str, rates: dict[str, list[float]], units: int, goal: Goal | None, *, beside: bool) -> Row:

@@ -12,13 +12,16 @@ from rich.table import Table
 
 from cacheproof.bench import benchmarks, benchmarks_named
 from cacheproof.bench.growth import growth_curves
-from cacheproof.bench.measure import Benchmark, Notes, Open, Row, Spread, machine, measured
+from cacheproof.bench.measure import Benchmark, Notes, Open, Peers, Row, Spread, machine, measured
+from cacheproof.bench.peers.spin import spin_is_missing
+from cacheproof.bench.peers.tlc import tlc_is_missing
 from cacheproof.bench.released import ReleasedProcesses
 from cacheproof.foundation.console import Report, interruptible, progress
 from cacheproof.foundation.errors import ExitStatus, InputError
 from cacheproof.foundation.files import file_to_write, replace_file
 
 PANEL = "Maintaining the project"
+SPIN, TLC = "spin", "tlc="
 
 Results = Sequence[tuple[Benchmark, list[Row]]]
 
@@ -31,9 +34,12 @@ def command(
     repeats: Annotated[int, typer.Option(min=1, help="How often each contender is measured.")] = 5,
     small: Annotated[bool, typer.Option("--small", help="Run at a fraction of the size, without goals.")] = False,
     beside: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(
-            "--with", metavar="vllm==X", help="Also measure this release at the same work.", show_default="none"
+            "--with",
+            metavar="vllm==X|spin|tlc=JAR",
+            help="Also measure this release, or this model checker, at the same work; may be repeated.",
+            show_default="none",
         ),
     ] = None,
     plot: Annotated[
@@ -45,20 +51,22 @@ def command(
     Contenders take turns. Each ratio compares a contender with the first one in the same repeat.
     """
     file_to_write(plot, "--plot")
-    chosen = _chosen(names, released_only=beside is not None)
+    named, peers = _beside(beside or ())
+    chosen = _chosen(names, released_only=named is not None, peers=peers)
     results: list[tuple[Benchmark, list[Row]]] = []
     notes: list[str] = []
     before = machine()
-    with opened(beside) as release, progress() as show, interruptible() as stop:
+    with opened(named) as release, progress() as show, interruptible() as stop:
         results.extend(
-            (benchmark, measured(benchmark, repeats, show, small=small, release=release)) for benchmark in chosen
+            (benchmark, measured(benchmark, repeats, show, small=small, release=release, peers=peers))
+            for benchmark in chosen
         )
         notes += [line for find in _notes(results) for line in _shown(find, show, small=small)]
     if plot is not None:
         _written(plot, growth_curves(results))
     missed = any(row.met is False for _, rows in results for row in rows)
     data = {
-        "with": beside,
+        "with": beside or None,
         "machine": before,
         "repeats": repeats,
         "small": small,
@@ -70,11 +78,41 @@ def command(
     return Report(data, shown, status, interrupted=stop.happened)
 
 
-def _chosen(names: Sequence[str] | None, *, released_only: bool) -> list[Benchmark]:
-    """Those that are named, each once; without a name all that need no release, or all that a release can do."""
+def _beside(asked: Sequence[str]) -> tuple[str | None, Peers]:
+    """The release and the model checkers that `--with` names. Raises `InputError`, which says what is missing."""
+    releases = [name for name in asked if name != SPIN and not name.startswith(TLC)]
+    jars = [Path(name.removeprefix(TLC)) for name in asked if name.startswith(TLC)]
+    if len(releases) > 1 or len(jars) > 1:
+        raise InputError("--with takes one release and one jar of TLC at most")
+    peers = Peers(SPIN in asked, jars[0] if jars else None)
+    missing = [spin_is_missing() if peers.spin else None, tlc_is_missing(jars[0]) if jars else None]
+    if (first := next(filter(None, missing), None)) is not None:
+        raise InputError(first)
+    return releases[0] if releases else None, peers
+
+
+def _chosen(names: Sequence[str] | None, *, released_only: bool, peers: Peers) -> list[Benchmark]:
+    """Those that are named, each once; without a name all that need no release, or all that a release can do.
+
+    With model checkers these are the benchmarks that they can do. A family without them leaves such benchmarks out.
+    """
     if names:
-        return list(dict.fromkeys(one for name in names for one in benchmarks_named(name)))
-    return [one for one in benchmarks().values() if (one.released is not None if released_only else not one.inside)]
+        found = dict.fromkeys(one for name in names for one in benchmarks_named(name) if _taken(one, name, peers))
+        if not found:
+            raise InputError(f"no model checker can do {', '.join(names)}: there are {', '.join(_peered())}")
+        return list(found)
+    if peers:
+        return [one for one in benchmarks().values() if one.peers is not None]
+    plain = [one for one in benchmarks().values() if one.peers is None]
+    return [one for one in plain if (one.released is not None if released_only else not one.inside)]
+
+
+def _taken(benchmark: Benchmark, name: str, peers: Peers) -> bool:
+    return benchmark.peers is not None if peers else benchmark.peers is None or benchmark.name == name
+
+
+def _peered() -> list[str]:
+    return [one.name for one in benchmarks().values() if one.peers is not None]
 
 
 def _notes(results: Results) -> list[Notes]:
@@ -121,6 +159,7 @@ def _messages(results: Results) -> Sequence[dict[str, Any]]:
             "goal": row.goal,
             "goal_ratio": row.goal_ratio,
             "met": row.met,
+            "also": {name: spread._asdict() for name, spread in row.also.items()},
         }
         for benchmark, rows in results
         for row in rows
@@ -135,9 +174,12 @@ def _table(benchmark: Benchmark, rows: Sequence[Row], *, small: bool) -> Table:
     table.add_column(unit, justify="right")
     table.add_column("least to most", justify="right")
     table.add_column(f"ratio to {rows[0].contender}", justify="right")
+    for name in rows[0].also:
+        table.add_column(name, justify="right")
     table.add_column("goal", justify="right")
     for row in rows:
-        table.add_row(row.contender, *_measured(benchmark, row.rate), _ratio(row.ratio), _goal(row))
+        also = [f"{spread.median:,.0f}" for spread in row.also.values()]
+        table.add_row(row.contender, *_measured(benchmark, row.rate), _ratio(row.ratio), *also, _goal(row))
     return table
 
 
