@@ -59,7 +59,7 @@ def planted(component: str, suffix: str, right: str, wrong: str) -> str:
 @pytest.mark.parametrize("scope", SCOPES, ids=str)
 def test_spin_counts_what_we_count(scope: PeerScope, tmp_path: Path) -> None:
     counts = ours(scope)
-    run = Spin(scope, tmp_path, invariant=True).run(counts.states)
+    run = Spin(scope, tmp_path, invariant=True, optimized=False).run(counts.states)
     assert run.counts == counts
     assert run.errors == 0, "the invariant holds"
 
@@ -89,7 +89,9 @@ DIFFERENCES = (
 @pytest.mark.parametrize(("scope", "right", "wrong"), DIFFERENCES)
 def test_a_planted_difference_changes_the_counts(scope: PeerScope, right: str, wrong: str, tmp_path: Path) -> None:
     counts = ours(scope)
-    run = Spin(scope, tmp_path, text=planted(scope.component, ".pml", right, wrong)).run(4 * counts.states)
+    run = Spin(scope, tmp_path, text=planted(scope.component, ".pml", right, wrong), optimized=False).run(
+        4 * counts.states
+    )
     assert run.counts != counts
 
 
@@ -103,7 +105,9 @@ DRIFTS = (
 @pytest.mark.parametrize(("component", "scope", "right", "wrong"), DRIFTS)
 def test_spin_finds_a_planted_drift(component: str, scope: str, right: str, wrong: str, tmp_path: Path) -> None:
     text = planted(component, ".pml", right, wrong)
-    assert Spin(PeerScope(component, scope), tmp_path, invariant=True, text=text).run(50_000).errors == 1
+    assert (
+        Spin(PeerScope(component, scope), tmp_path, invariant=True, text=text, optimized=False).run(50_000).errors == 1
+    )
 
 
 @NEEDS_TLC

@@ -122,7 +122,7 @@ def test_a_benchmark_that_no_peer_can_do_is_refused(
 def test_without_peers_their_benchmarks_are_left_out() -> None:
     """Unless one is named: the reference engine takes minutes there."""
     peered = [one for one in benchmarks().values() if one.peers is not None]
-    assert len(peered) == 3
+    assert len(peered) == 4
     assert not set(bench._chosen(None, released_only=False, peers=bench.Peers())) & set(peered)
     assert bench._chosen(["explore"], released_only=False, peers=bench.Peers()) == benchmarks_named("explore")[:1]
     assert bench._chosen(["explore"], released_only=False, peers=bench.Peers(spin=True)) == peered

@@ -6,12 +6,13 @@ exploration each; `contenders.py` takes turns with them.
 
 from __future__ import annotations
 
-from cacheproof.bench.peers.contenders import ENCODER_CACHE, MIRROR, WIDE, Peered
+from cacheproof.bench.peers.contenders import ENCODER_CACHE, ENCODER_CACHE_WIDE, MIRROR, MIRROR_WIDE, Peered
 
 PEERED = (
     Peered("explore-mirror", MIRROR),
     Peered("explore-encoder_cache", ENCODER_CACHE),
-    Peered("explore-mirror_wide", WIDE, slow=False),
+    Peered("explore-mirror_wide", MIRROR_WIDE, slow=False),
+    Peered("explore-encoder_cache_wide", ENCODER_CACHE_WIDE, slow=False),
 )
 
 BENCHMARKS = tuple(peered.benchmark() for peered in PEERED)

@@ -18,9 +18,10 @@ from cacheproof.bench.peers.spin import Spin
 from cacheproof.bench.peers.tlc import Tlc
 from cacheproof.search.campaign import NATIVE, REFERENCE
 
-MIRROR = PeerScope("mirror", "two-senders")
-ENCODER_CACHE = PeerScope("encoder_cache", "any-call-larger")
-WIDE = PeerScope("mirror", "two-senders", (("duplicate", 1), ("impatient", 1)))
+MIRROR = PeerScope("mirror", "all-faults")
+ENCODER_CACHE = PeerScope("encoder_cache", "siblings")
+MIRROR_WIDE = PeerScope("mirror", "two-senders", (("duplicate", 1), ("impatient", 1)))
+ENCODER_CACHE_WIDE = PeerScope("encoder_cache", "any-call-larger", (("requests", ((0, 1), (2, 0), (1, 3))),))
 TURNS = 5
 BARE = "native, no properties"
 SPIN, TLC = "Spin", "TLC"

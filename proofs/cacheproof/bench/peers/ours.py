@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from cacheproof.bench.peers.models import Counts, PeerScope
 from cacheproof.bench.peers.process import Finished, succeeded
@@ -64,7 +64,7 @@ def explored_apart(scope: PeerScope, engine: str, folder: Path, *, properties: b
 def main(message: str) -> str:
     """What the child process does: explore as asked, and say what came of it."""
     asked = json.loads(message)
-    changes = tuple((name, tuple(value) if isinstance(value, list) else value) for name, value in asked["changes"])
+    changes = tuple((name, _as_tuples(value)) for name, value in asked["changes"])
     scope = PeerScope(asked["component"], asked["scope"], changes)
     subject = subject_of(scope.component, properties=asked["properties"])
     explored(SMALLEST[scope.component], asked["engine"], subject)
@@ -72,6 +72,11 @@ def main(message: str) -> str:
     found = explored(scope, asked["engine"], subject)
     seconds = time.process_time() - started
     return json.dumps({"states": found.states, "transitions": found.transitions, "seconds": seconds})
+
+
+def _as_tuples(value: Any) -> Any:
+    """JSON has lists only."""
+    return tuple(map(_as_tuples, value)) if isinstance(value, list) else value
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from cacheproof.bench.peers.models import Counts, PeerScope, model_text
 from cacheproof.bench.peers.process import Finished, finished, succeeded
 from cacheproof.foundation.errors import InconclusiveError, InputError, shortened
 
-FLAGS = ("-O2", "-w", "-DSAFETY", "-DNOREDUCE")
+FLAGS = ("-w", "-DSAFETY", "-DNOREDUCE")
 """Of the C compiler: every state and every transition is explored, and no cycle is looked for."""
 SMALLEST_TABLE = 10
 SHOWS_PEAK = """\
@@ -49,9 +49,20 @@ def _compiler() -> str | None:
 
 
 class Spin:
-    """The verifier of one scope, built once in a folder. `text` replaces the model, to plant a difference in it."""
+    """The verifier of one scope, built once in a folder. `text` replaces the model, to plant a difference in it.
 
-    def __init__(self, scope: PeerScope, folder: Path, *, invariant: bool = False, text: str | None = None) -> None:
+    It is compiled with `-O2` if it is `optimized`, which takes four times as long.
+    """
+
+    def __init__(
+        self,
+        scope: PeerScope,
+        folder: Path,
+        *,
+        invariant: bool = False,
+        text: str | None = None,
+        optimized: bool = True,
+    ) -> None:
         """Raises `InputError` if Spin is missing, and `InconclusiveError` if the model cannot be built."""
         if (missing := spin_is_missing()) is not None:
             raise InputError(missing)
@@ -67,7 +78,11 @@ class Spin:
         compiler = _compiler()
         assert compiler is not None
         (folder / "peak.c").write_text(SHOWS_PEAK, encoding="utf-8")
-        succeeded((compiler, *FLAGS, "-o", "pan", "pan.c", "peak.c"), folder, "compiling the verifier")
+        succeeded(
+            (compiler, "-O2" if optimized else "-O0", *FLAGS, "-o", "pan", "pan.c", "peak.c"),
+            folder,
+            "compiling the verifier",
+        )
 
     def run(self, states: int) -> SpinRun:
         """Explore; `states` is how many are expected. The table has at least as many slots, and the stack the room.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-HOST, DEVICE = '#include "explorer.hpp"', '#include "driver.hpp"'
+HOST, DEVICE = '#include "levels.hpp"', '#include "driver.hpp"'
 FUNCTION = re.compile(r"^((?:\[\[maybe_unused\]\] )?)static (?=[^=\n]*\()", re.MULTILINE)
 TAKEN = re.compile(r"^template <> (?=\S[^\n]* take<)", re.MULTILINE)
 LITERAL = re.compile(r'"(?:[^"\\]|\\.)*"')

@@ -43,15 +43,21 @@ def explore(
     """Explore one configuration of one variant, as the reference engine does, in compiled code.
 
     `threads` share the work, or the workers of a `crew` whose shards are native; what is found does not depend on how
-    many there are. Raises `InputError` for a `share` or a `checkpoint`, which this engine does not have.
+    many there are. `checkpoint` says where one process keeps how far it is; it belongs to the compiled library. Raises
+    `InputError` for a `share`, which this engine does not have, and for a `checkpoint` with a `crew`.
     """
-    if checkpoint is not None:
-        raise InputError(f"the {ENGINE} engine has no checkpoints: add --engine reference")
+    if checkpoint is not None and crew is not None:
+        raise InputError("a crew of native workers has no checkpoints: add --engine reference")
     if share:
         raise InputError("the native engine explores the specification itself: there is nothing to compare it with")
     plan = plan or Plan()
-    with crew or NativeCrew(NativeShard(component, variant, config, plan, threads)) as sharing:
-        search = ReferenceSearch(component, variant, config, plan, watch, sharing, None)
+    if crew is None:
+        shard = NativeShard(component, variant, config, plan, threads)
+        if checkpoint is not None:
+            checkpoint.identity = {**checkpoint.identity, "engine": ENGINE, "library": shard.made.name}
+        crew = NativeCrew(shard)
+    with crew:
+        search = ReferenceSearch(component, variant, config, plan, watch, crew, checkpoint)
         search.engine = ENGINE
         return search.run()
 

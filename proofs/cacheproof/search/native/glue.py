@@ -104,7 +104,7 @@ class Glue:
                 body,
                 *glue,
                 "}",
-                '#include "explorer.hpp"',
+                '#include "levels.hpp"',
                 "",
             ]
         )

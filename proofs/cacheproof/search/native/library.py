@@ -6,7 +6,7 @@ import ctypes
 from typing import Any, NamedTuple
 
 from cacheproof.model.registry import AnyComponent, AnyVariant
-from cacheproof.search.native.build import library
+from cacheproof.search.native.build import ready
 from cacheproof.search.native.glue import Glue
 from cacheproof.search.native.types import BOOL, EnumType, Holder, Pairs, Record, Tup, Type, field_names
 from cacheproof.search.native.unit import CompileError, literal_of_enum
@@ -19,6 +19,8 @@ class Compiled(NamedTuple):
     """A library, and the names and types that Python needs to use it."""
 
     library: ctypes.CDLL
+    name: str
+    """Says what it was made of."""
     config: Type
     state: Type
     operations: tuple[type[Operation], ...]
@@ -50,10 +52,12 @@ def compiled(component: AnyComponent, variant: AnyVariant) -> Compiled:
     key = component.name, id(variant)
     if key not in _LOADED:
         glue = translated(component, variant)
-        loaded = library(glue.text, library_name(component, variant))
+        file = ready(glue.text, library_name(component, variant))
+        loaded = ctypes.CDLL(str(file))
         _declare(loaded)
         _LOADED[key] = Compiled(
             loaded,
+            file.stem,
             glue.config,
             glue.state,
             tuple(glue.operations),
@@ -84,6 +88,9 @@ def _declare(loaded: ctypes.CDLL) -> None:
         "cp_number": (None, [search, numbers, NUMBER]),
         "cp_numbers": (numbers, [search]),
         "cp_place": (NUMBER, [search, NUMBER]),
+        "cp_write_level": (small, [search, text, NUMBER, NUMBER]),
+        "cp_read_level": (small, [search, text]),
+        "cp_know": (None, [search, small, small]),
         "cp_error": (text, [search]),
         "cp_count": (NUMBER, [search, small]),
         "cp_found_by": (integers, [search]),

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import ctypes
+import errno
+import hashlib
+import os
 import weakref
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
@@ -16,6 +20,7 @@ from cacheproof.foundation.memory import peak_bytes, resident_bytes
 from cacheproof.model.plan import Granularity, Plan
 from cacheproof.model.registry import AnyComponent, AnyVariant
 from cacheproof.search.canonical import Classes, canonical, exchanged, first_colours
+from cacheproof.search.coverage import added
 from cacheproof.search.native.library import Compiled, compiled, packed
 from cacheproof.search.result import Coverage
 from cacheproof.search.rules import Where
@@ -55,6 +60,9 @@ class NativeShard:
             self.library.cp_share(self.search, place, owners)
         if plan.symmetry:
             self._exchange(component.interchangeable(config))
+        self._transitions = self._kept_steps = self._kept_labels = 0
+        self._broken: Mapping[str, Where] = {}
+        self._covered: Coverage = {}
         self.start = canonical(component, variant, config, symmetry=plan.symmetry)(variant.start(config))
 
     def __enter__(self) -> Self:
@@ -149,13 +157,15 @@ class NativeShard:
             for name, at in zip(names, self.library.cp_broken(self.search, steps)[: len(names)], strict=True)
             if at != NEVER
         }
+        for name, at in self._broken.items():
+            broken[name] = min(at, broken.get(name, at))
         return Account(
             self._count(STATES),
-            self._count(TRANSITIONS),
+            self._count(TRANSITIONS) + self._transitions,
             self._count(DIGEST),
             broken,
             frozenset(witnessed),
-            self._coverage(),
+            added([self._covered, self._coverage()]),
             resident_bytes(),
             peak_bytes(),
         )
@@ -191,6 +201,40 @@ class NativeShard:
                 self.library.cp_operation(self.search, label)
             )
         return owed
+
+    # Checkpoints -------------------------------------------------------------------------------------------------
+
+    def write_level(self, path: str) -> str:
+        """Keep the states of this level, and the steps and labels that came with it; the digest of the file."""
+        whole = Path(path)
+        scratch = whole.with_name(f".{whole.name}.tmp")
+        if self.library.cp_write_level(self.search, os.fsencode(scratch), self._kept_steps, self._kept_labels):
+            raise OSError(errno.EIO, self.library.cp_error(self.search).decode())
+        self._kept_steps, self._kept_labels = self._count(OWED), self._count(LABELS)
+        with scratch.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        scratch.replace(whole)
+        return digest
+
+    def read_level(self, paths: Sequence[str]) -> None:
+        """Take in the next level that was kept."""
+        for path in paths:
+            if self.library.cp_read_level(self.search, os.fsencode(path)):
+                said = self.library.cp_error(self.search).decode()
+                raise InputError(f"{path}: not a level of this run ({said}): leave out --resume to begin anew")
+        self._kept_steps, self._kept_labels = self._count(OWED), self._count(LABELS)
+
+    def knows(self, witnessed: Sequence[str]) -> None:
+        """These witnesses were reached before."""
+        made = self.made
+        for what, names in enumerate((made.safety, made.steps, made.progress)):
+            for rule, name in enumerate(names):
+                if name in witnessed:
+                    self.library.cp_know(self.search, what, rule)
+
+    def carry(self, transitions: int, broken: Mapping[str, Where], coverage: Coverage) -> None:
+        """What was seen before the checkpoint."""
+        self._transitions, self._broken, self._covered = transitions, broken, coverage
 
     def _operation(self, text: bytes) -> Operation:
         tag, *fields = msgspec.json.decode(text)

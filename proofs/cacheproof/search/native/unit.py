@@ -205,6 +205,7 @@ HEADERS = (
     "threads.hpp",
     "explorer.hpp",
     "interface.hpp",
+    "levels.hpp",
 )
 
 

@@ -244,7 +244,7 @@ def test_a_kernel_that_does_not_end_is_given_up(alone: Path, monkeypatch: pytest
 
 def test_a_failure_in_a_thread_names_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
     glue = translated(LRU, LRU.normative)
-    sound, last = "static MovedT step_of(", '}\n#include "explorer.hpp"'
+    sound, last = "static MovedT step_of(", '}\n#include "levels.hpp"'
     failing = (
         "static MovedT step_of(const ConfigT& c, const StateT& s, const Op& o)"
         ' { if (s.used == 4) fail("planted"); return sound(c, s, o); }\n'
