@@ -30,7 +30,7 @@ SMALL = (
     PeerScope("mirror", "mixed-sizes", (("items", 1),)),
     PeerScope("encoder_cache", "three-requests"),
     PeerScope("encoder_cache", "siblings"),
-    PeerScope("encoder_cache", "billions"),
+    PeerScope("encoder_cache", "siblings", (("capacity", 2000), ("sizes", (0, 2000)))),
 )
 SCOPES = (
     *SMALL,

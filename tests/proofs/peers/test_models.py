@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from cacheproof.bench import benchmarks, benchmarks_named
+from cacheproof.bench.measure import Peers
 from cacheproof.bench.peers.models import PeerScope, model_text
 from cacheproof.bench.peers.ours import SMALLEST, explored, subject_of
 from cacheproof.bench.peers.process import finished, succeeded
@@ -123,6 +124,6 @@ def test_without_peers_their_benchmarks_are_left_out() -> None:
     """Unless one is named: the reference engine takes minutes there."""
     peered = [one for one in benchmarks().values() if one.peers is not None]
     assert len(peered) == 4
-    assert not set(bench._chosen(None, released_only=False, peers=bench.Peers())) & set(peered)
-    assert bench._chosen(["explore"], released_only=False, peers=bench.Peers()) == benchmarks_named("explore")[:1]
-    assert bench._chosen(["explore"], released_only=False, peers=bench.Peers(spin=True)) == peered
+    assert not set(bench._chosen(None, released_only=False, peers=Peers())) & set(peered)
+    assert bench._chosen(["explore"], released_only=False, peers=Peers()) == benchmarks_named("explore")[:1]
+    assert bench._chosen(["explore"], released_only=False, peers=Peers(spin=True)) == peered
