@@ -76,7 +76,7 @@ DIFFERENCES = (
     (PeerScope("mirror", "fewer-partitions"), "link[s].granted == 0 && !PARTITION_LEFT", "false"),
     (PeerScope("mirror", "all-faults"), "link[s].allowance = 0; link[s].marked = NONE", "link[s].allowance = 0"),
     (PeerScope("mirror", "all-faults"), "link[s].generation++; link[s].sent = 0", "link[s].sent = 0"),
-    (PeerScope("encoder_cache", "three-requests"), "admitted(REQUEST_OF(input))", "skip"),
+    (PeerScope("encoder_cache", "three-requests"), "put_last_again(attempted, INPUTS, input)", "skip"),
     (
         PeerScope("encoder_cache", "siblings"),
         "#define MAY_FREE(input) (held[input] && promised[0] == 0)",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import fcntl
 import importlib.util
 import os
@@ -48,11 +47,6 @@ def version_of(*command: str) -> str:
     """What a compiler says of itself."""
     asked = subprocess.run([*command, "--version"], capture_output=True, text=True, check=False)  # noqa: S603  # the user's compiler
     return asked.stdout
-
-
-def library(text: str, name: str) -> ctypes.CDLL:
-    """The library of a unit, compiled if that has not been done before. Raises NoCompilerError and InputError."""
-    return ctypes.CDLL(str(ready(text, name)))
 
 
 def ready(text: str, name: str) -> Path:
