@@ -16,7 +16,7 @@ from cacheproof.bench.peers.models import Counts, PeerScope, model_text
 from cacheproof.bench.peers.ours import explored, subject_of
 from cacheproof.bench.peers.spin import Spin, spin_is_missing
 from cacheproof.bench.peers.tlc import Tlc, tlc_is_missing
-from cacheproof.search.campaign import NATIVE
+from cacheproof.search.worker import NATIVE
 
 JAR = Path(os.environ.get("CACHEPROOF_TLC", "tla2tools.jar"))
 """TLC's jar; these tests are skipped without it."""

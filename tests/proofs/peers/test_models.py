@@ -17,7 +17,7 @@ from cacheproof.bench.peers.spin import Spin
 from cacheproof.command import bench
 from cacheproof.command.frame import dispatch
 from cacheproof.foundation.errors import ExitStatus, InconclusiveError, InputError
-from cacheproof.search.campaign import REFERENCE
+from cacheproof.search.worker import REFERENCE
 
 
 def test_a_scope_of_the_mirror_is_written_for_both() -> None:

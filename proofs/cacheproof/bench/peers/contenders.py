@@ -16,7 +16,7 @@ from cacheproof.bench.peers.ours import SMALLEST, explored, explored_apart, subj
 from cacheproof.bench.peers.process import Finished
 from cacheproof.bench.peers.spin import Spin
 from cacheproof.bench.peers.tlc import Tlc
-from cacheproof.search.campaign import NATIVE, REFERENCE
+from cacheproof.search.worker import NATIVE, REFERENCE
 
 MIRROR = PeerScope("mirror", "all-faults")
 ENCODER_CACHE = PeerScope("encoder_cache", "siblings")

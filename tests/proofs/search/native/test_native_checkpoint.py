@@ -21,8 +21,8 @@ from cacheproof.search import clock
 from cacheproof.search.checkpoint import MANIFEST, Checkpoint, identity_of
 from cacheproof.search.native import NativeCrew, explore
 from cacheproof.search.native.build import compiler_of_this_machine
-from cacheproof.search.processes import Subject
 from cacheproof.search.result import Ending, Exploration, Snapshot
+from cacheproof.search.worker import Subject
 
 pytestmark = pytest.mark.skipif(compiler_of_this_machine() is None, reason="there is no C++ compiler")
 
