@@ -1,4 +1,4 @@
-"""KV cache events: what a manager tells of the blocks that can be found, and what a subscriber then knows.
+"""KV cache events: what a manager reports of the blocks that can be found, and what a subscriber then knows.
 
 A router sends a request to the engine that has the longest prefix of it. It knows from events which prefixes there
 are: blocks stored, blocks removed, all cleared. The manager of `kv_blocks` is a part of this component, unchanged.
@@ -28,7 +28,7 @@ from cachespec.kv_events.state import (
 
 COMPONENT: Component[Config, Publisher, View] = Component(
     name="kv_events",
-    summary="KV cache events: what a subscriber is told of the blocks that can be found",
+    summary="KV cache events: what a manager reports of the blocks that can be found",
     config=Config,
     invalid=invalid,
     operations=OPERATIONS,

@@ -12,7 +12,7 @@ from cachespec.kv_events.configuration import Config, pool_config
 from cachespec.kv_events.environment import taken_at_any_time, taken_by_steps
 from cachespec.kv_events.operations import POOL_OPERATIONS, TakeEvents
 from cachespec.kv_events.state import Publisher, View, initial, view, view_with
-from cachespec.kv_events.transitions import BY_BLOCK, BY_HASH, following
+from cachespec.kv_events.transitions import BY_BLOCK, TRANSITIONS, following
 
 POOL = kv_blocks.NORMATIVE_KV_BLOCKS
 
@@ -21,7 +21,7 @@ NORMATIVE_KV_EVENTS: Variant[Config, Publisher, View] = Variant(
     title="normative",
     state=Publisher,
     initial=initial,
-    transitions=following(POOL.transitions, BY_HASH),
+    transitions=TRANSITIONS,
     view=view,
     alphabet=partial(taken_at_any_time, POOL.alphabet),
 )
