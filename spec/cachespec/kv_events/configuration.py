@@ -34,7 +34,7 @@ class Config(NamedTuple):
     resets: int = 0
     """1: the prefix cache may be reset."""
     queued: int = 2
-    """Events that may wait before a caller takes them: with so many, the manager is asked for nothing else."""
+    """The number of events that may wait. When it is reached, callers take the events first."""
 
 
 @cache
