@@ -111,7 +111,7 @@ nightly-tests: $(READY)
 
 # 100,000 calls of each component, and bursts of up to thousands of requests; then how many planted bugs are found. Both drivers
 # choose calls in the same way; the plain one is the faster.
-FUZZED := block_hash configuration encoder_budget encoder_cache kv_blocks layer_groups lru object_store ring scheduler
+FUZZED := block_hash configuration encoder_budget encoder_cache kv_blocks kv_events layer_groups lru object_store ring scheduler
 
 nightly-fuzz: $(READY)
 	for component in $(FUZZED); do \

@@ -40,7 +40,8 @@ def keeps_order(scope: Scope) -> bool:
     config = scope.config
     hashes = [[config.hashes[content] for content in chain] for chain in config.chains if config.hashes]
     breaks = any(len(set(row)) < len(row) for row in hashes)
-    return has_one_group(scope) and config.disciplined and not config.repeats and not config.drafts and not breaks
+    calls = config.repeats or config.drafts or config.rollbacks  # engines go back by themselves: see `manager_loads`
+    return has_one_group(scope) and config.disciplined and not calls and not breaks
 
 
 @pytest.mark.parametrize("opened", [targets.open_early, targets.open_early_committed])

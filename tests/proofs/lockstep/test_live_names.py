@@ -32,7 +32,7 @@ def dead(component: AnyComponent, variant: AnyVariant) -> list[str]:
         for _ in range(CALLS):
             offered = list(variant.alphabet(scope.config, state))
             found += [wrong for each in offered if (wrong := wrong_operation(component, scope.config, each, names))]
-            found += _never_given_out(variant, scope.config, state, offered, issued)
+            found += _never_given_out(component, variant, scope.config, state, offered, issued)
             if not offered:
                 break
             made = source.choice(offered)
@@ -43,13 +43,19 @@ def dead(component: AnyComponent, variant: AnyVariant) -> list[str]:
 
 
 def _never_given_out(
-    variant: AnyVariant, config: Any, state: Any, offered: Iterable[Operation], issued: set[tuple[int, ...]]
+    component: AnyComponent,
+    variant: AnyVariant,
+    config: Any,
+    state: Any,
+    offered: Iterable[Operation],
+    issued: set[tuple[int, ...]],
 ) -> list[str]:
     """Handles of a ring that no allocation returned, and hits that no look-up returns now."""
     found = [str(each) for each in offered if isinstance(each, Read | Revoke) and (each.identity,) not in issued]
     for each in offered:
-        if isinstance(each, AllocateSlots) and config.disciplined:
-            question = GetComputedBlocks(each.request, prompt_of(config, each.request))
+        if isinstance(each, AllocateSlots) and component.config_of(config, AllocateSlots).disciplined:
+            prompt = prompt_of(component.config_of(config, AllocateSlots), each.request)
+            question = GetComputedBlocks(each.request, prompt)
             cached = variant.call(config, state, question)[1].values
             found += [str(each)] if set(each.hits) - set(cached) else []
     return found

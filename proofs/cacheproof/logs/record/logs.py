@@ -28,6 +28,10 @@ TRANSLATIONS: dict[str, Any] = {
 }
 
 
+WITHOUT_A_LOG = ("workers",)
+"""What is recorded for the verdict alone."""
+
+
 @dataclass(frozen=True, slots=True)
 class Recorded:
     """A log that was written, and why it has no more lines, if the recorder has stopped."""
@@ -44,7 +48,7 @@ class Recorded:
 def logs_from(folder: Path, variant: str | None = None) -> Iterator[Recorded]:
     """Write a log beside each recording of a folder; a manager that was never asked for anything has none."""
     for recording in recordings_in(folder):
-        if recording.component in TRANSLATIONS and recording.has_calls:
+        if recording.component not in WITHOUT_A_LOG and recording.has_calls:
             yield log_from(recording, recording.path.with_suffix(".ndjson"), variant)
 
 

@@ -128,7 +128,7 @@ def test_a_number_that_does_not_fit_is_an_error() -> None:
 def test_a_failure_in_a_thread_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     lru = component_named("lru")
     glue = translated(lru, lru.normative)
-    sound, last = "static MovedT step_of(", '}\n#include "explorer.hpp"'
+    sound, last = "static MovedT step_of(", '}\n#include "levels.hpp"'
     failing = (
         "static MovedT step_of(const ConfigT& c, const StateT& s, const Op& o)"
         ' { if (s.used == 4) fail("planted"); return sound(c, s, o); }\n'

@@ -155,6 +155,7 @@ def test_what_can_be_driven_and_what_cannot(source: Path) -> None:
         "configuration": f"{fits}nothing in the release chooses between caches",
         "block_hash": blocks,
         "kv_blocks": blocks,
+        "kv_events": blocks,
         "layer_groups": blocks,
         "scheduler": f"{fits}nothing in the release schedules requests",
         "engine": f"{fits}nothing in the release schedules requests",
