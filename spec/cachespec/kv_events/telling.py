@@ -73,7 +73,10 @@ def gone(config: Config, before: Pool, op: Any, outcome: Outcome, after: Pool) -
 
 
 def come(config: Config, before: Pool, op: Commit, outcome: Outcome, after: Pool) -> Queue:
-    """KVE-4: a hash is stored when a first block is found by it. Blocks that follow one another are one event."""
+    """KVE-4: a hash is stored when a first block is found by it.
+
+    Blocks that follow one another are one event.
+    """
     events: Queue = ()
     known: tuple[Hash, ...] = ()
     first = holding_of(before, op.request).cached_blocks
