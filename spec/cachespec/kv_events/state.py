@@ -30,7 +30,7 @@ class Publisher(NamedTuple):
     pool: kv_blocks.Pool
     """The manager, unchanged."""
     queue: tuple[Event, ...]
-    """Events that nobody has taken yet, the oldest first."""
+    """Events that have not been taken yet, the oldest first."""
     known: Map[Hash, Hash]
     """What a subscriber knows of: each hash with that of the block before it, as it was told."""
 

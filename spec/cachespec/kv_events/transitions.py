@@ -56,7 +56,7 @@ def telling(own: PoolTransition, tell: Telling, config: Config, publisher: Publi
 
 
 def get_computed_blocks(config: Config, publisher: Publisher, op: GetComputedBlocks) -> Result:
-    """A look-up is nobody's business."""
+    """A look-up changes nothing."""
     return silent(pool_calls.get_computed_blocks, config, publisher, op)
 
 

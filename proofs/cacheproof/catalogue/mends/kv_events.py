@@ -56,7 +56,7 @@ def gone_and_come(config: Config, before: Pool, op: Any, outcome: Outcome, after
 BY_HASH_AT_ONCE: Tellings = {AllocateSlots: gone_and_come, EvictBlock: gone, ResetPrefixCache: cleared}
 
 
-# C-KV-29: nobody takes ----------------------------------------------------------------------------------------------
+# C-KV-29: events that no step takes ---------------------------------------------------------------------------------
 
 
 def taking_at_any_time(subject: Subject) -> Subject:
