@@ -6,12 +6,12 @@ from functools import partial
 from typing import Any
 
 from cachespec import kv_blocks
-from cachespec.kernel import NORMATIVE, Containers, Operation, Variant, with_fields
+from cachespec.kernel import NORMATIVE, Operation, Variant, with_fields
 from cachespec.kv_blocks import AllocateSlots, EvictBlock
-from cachespec.kv_events.configuration import Config, pool_config
+from cachespec.kv_events.configuration import Config
 from cachespec.kv_events.environment import taken_at_any_time, taken_by_steps
 from cachespec.kv_events.operations import POOL_OPERATIONS, TakeEvents
-from cachespec.kv_events.state import Publisher, View, initial, view, view_with
+from cachespec.kv_events.state import Publisher, View, initial, view
 from cachespec.kv_events.transitions import BY_BLOCK, TRANSITIONS, following
 
 POOL = kv_blocks.NORMATIVE_KV_BLOCKS
@@ -20,26 +20,14 @@ NORMATIVE_KV_EVENTS: Variant[Config, Publisher, View] = Variant(
     tag=NORMATIVE,
     title="normative",
     state=Publisher,
-    initial=initial,
+    initial=partial(initial, Publisher, POOL),
     transitions=TRANSITIONS,
-    view=view,
+    view=partial(view, POOL),
     alphabet=partial(taken_at_any_time, POOL.alphabet),
 )
 
 TOLD_EARLY = "blocks are told when scheduled, before their step is executed; KVE-6 judges the consequences"
 BY_COPY = "each block is told for itself, though a hash can have several (C-KV-28)"
-
-
-def initial_of(
-    state: type[Publisher], pool: Variant[Any, Any, Any], config: Config, containers: Containers
-) -> Publisher:
-    """The pool of a release as it begins."""
-    return state(pool=pool.start(pool_config(config), containers), queue=(), known=containers.map())
-
-
-def view_of(pool: Variant[Any, Any, Any], config: Config, publisher: Publisher) -> View:
-    """The view of the release's pool, and what is told of it."""
-    return view_with(pool.view(pool_config(config), publisher.pool), config, publisher)
 
 
 def released(pool: Variant[Any, Any, Any]) -> Variant[Config, Publisher, View]:
@@ -55,9 +43,9 @@ def released(pool: Variant[Any, Any, Any]) -> Variant[Config, Publisher, View]:
         tag=pool.tag,
         title=pool.title,
         state=state,
-        initial=partial(initial_of, state, pool),
+        initial=partial(initial, state, pool),
         transitions=following(pool.transitions, BY_BLOCK),
-        view=partial(view_of, pool),
+        view=partial(view, pool),
         alphabet=partial(taken_by_steps, pool.alphabet),
         differences={**differences, **told, TakeEvents: "called when a step ends only (C-KV-29)"},
         start_differs=pool.start_differs,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from cachespec import kv_blocks
-from cachespec.kernel import Containers, Grouping, Map, Observation
+from cachespec.kernel import Containers, Grouping, Map, Observation, Variant
 from cachespec.kv_blocks.configuration import Hash
 from cachespec.kv_events.configuration import Config, pool_config, told_hashes
 
@@ -45,24 +45,20 @@ class View(NamedTuple):
     """What the subscriber will know when it has applied the queue."""
 
 
-def initial(config: Config, containers: Containers) -> Publisher:
-    """Nothing can be found, and nothing was told."""
-    pool = kv_blocks.COMPONENT.normative.start(pool_config(config), containers)
-    return Publisher(pool=pool, queue=(), known=containers.map())
+def initial(
+    state: type[Publisher], pool: Variant[Any, Any, kv_blocks.View], config: Config, containers: Containers
+) -> Publisher:
+    """Nothing can be found, and nothing was reported. `pool`: the manager's variant."""
+    return state(pool=pool.start(pool_config(config), containers), queue=(), known=containers.map())
 
 
-def view(config: Config, publisher: Publisher) -> View:
-    """The view of the normative pool, and what is told of it."""
-    return view_with(kv_blocks.COMPONENT.normative.view(pool_config(config), publisher.pool), config, publisher)
-
-
-def view_with(pool: kv_blocks.View, config: Config, publisher: Publisher) -> View:
-    """The same with the view of whichever pool there is."""
+def view(pool: Variant[Any, Any, kv_blocks.View], config: Config, publisher: Publisher) -> View:
+    """The view of the pool, by its variant, and what is reported of it."""
     expected = publisher.known
     for event in publisher.queue:
         expected = applied(config, expected, event)
     return View(
-        pool=pool,
+        pool=pool.view(pool_config(config), publisher.pool),
         queue=publisher.queue,
         known=tuple(publisher.known.items()),
         expected=tuple(expected.items()),
