@@ -142,7 +142,7 @@ def main(driver: str, source: str, impl: str, first: str, last: str) -> None:
     schedulers: Any = importlib.import_module("driver.schedulers")
     loads: Any = importlib.import_module("engine_loads")
     chosen = with_batched(schedulers)
-    report = {
+    report: dict[str, Any] = {
         "loads": random_loads(loads, chosen, int(first), int(last)),
         "requests": single_requests(schedulers, chosen),
         "options": {
@@ -157,6 +157,9 @@ def main(driver: str, source: str, impl: str, first: str, last: str) -> None:
     rows._preempted = lambda self, plan: []  # the workers' tables are taken to be those from before
     report["planted"] = random_loads(loads, chosen, int(first), int(last))
     rows._preempted = right
+    backlog: Any = importlib.import_module("cacheimpl.vllm.backlog").Backlog
+    backlog.displaced = lambda self, waiting: None  # no request gives its row to one that is before it
+    report["urgent"].append(urgent_request(schedulers, chosen))
     answers.write(json.dumps(report) + "\n")
 
 
