@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from itertools import zip_longest
 from typing import Any
@@ -26,7 +27,35 @@ class FiniteRow(tuple[Any, ...]):
         raise NotFollowedError(f"a position in a tuple of {len(self)} is not in it")
 
 
-class FiniteList:
+class ReadOnPath(ABC):
+    """A sequence whose length depends on the path."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def read(self) -> tuple[Any, ...]:
+        """What is there, on this path."""
+
+    @abstractmethod
+    def agrees(self, other: Any) -> Cell:
+        """Whether the other sequence has as many entries, and the same ones."""
+
+    def __len__(self) -> int:
+        return len(self.read())
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.read())
+
+    def __getitem__(self, place: Any) -> Any:
+        return self.read()[place]
+
+    def __eq__(self, other: object) -> Any:
+        return value_of(self.agrees(other))
+
+    __hash__ = None  # type: ignore[assignment]  # as a key of a dict it must fail loudly
+
+
+class FiniteList(ReadOnPath):
     """A tuple of unknown length: the first of some rows. Each reader asks the path for the length."""
 
     __slots__ = ("_path", "_read", "count", "rows")
@@ -46,20 +75,6 @@ class FiniteList:
             self._read, self._path = FiniteRow(self.rows[:length]), path()
         return self._read
 
-    def __len__(self) -> int:
-        return len(self.read())
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self.read())
-
-    def __getitem__(self, place: Any) -> Any:
-        return self.read()[place]
-
-    def __eq__(self, other: object) -> Any:
-        return value_of(self.agrees(other))
-
-    __hash__ = None  # type: ignore[assignment]  # as a key of a dict it must fail loudly
-
     def or_else(self, condition: Cell, other: Any) -> FiniteList:
         """This one if the condition holds, otherwise the other one."""
         count = other.count if type(other) is FiniteList else len(other)
@@ -77,7 +92,7 @@ class FiniteList:
         return cells.every((cells.equal(self.count, count), cells.at_most(count, len(self.rows)), *same))
 
 
-class FiniteLine:
+class FiniteLine(ReadOnPath):
     """Some of the names 0, 1, 2 and so on, each at most once, in an unknown order. Each reader asks the path for it."""
 
     __slots__ = ("_path", "_read", "entry", "name", "ranks")
@@ -103,20 +118,6 @@ class FiniteLine:
     def _at(self, place: int) -> list[int]:
         """The name at this place, if there is one."""
         return [name for name, rank in enumerate(self.ranks) if value_of(cells.equal(rank, place))]
-
-    def __len__(self) -> int:
-        return len(self.read())
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self.read())
-
-    def __getitem__(self, place: Any) -> Any:
-        return self.read()[place]
-
-    def __eq__(self, other: object) -> Any:
-        return value_of(self.agrees(other))
-
-    __hash__ = None  # type: ignore[assignment]  # as a key of a dict it must fail loudly
 
     def agrees(self, other: Any) -> Cell:
         """The same names in the same order, with the same entries."""
