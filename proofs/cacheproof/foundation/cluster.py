@@ -68,7 +68,7 @@ class Cluster(NamedTuple):
 
 @contextmanager
 def cluster_on(on: str, workers: int) -> Iterator[Cluster | None]:
-    """The cluster that `--on` names, for so many workers (0: one for each of its cores); None if it is empty.
+    """The cluster that `--on` names; None if it is empty. `workers` is their number, or 0: one for each core.
 
     Nothing is written to standard output in the block. Raises InputError if Ray is missing, or if the cluster cannot be
     reached or is too small.

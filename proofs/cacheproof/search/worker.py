@@ -69,7 +69,7 @@ class Worker:
             self.shard = Shard(component, variant, config, subject.plan, place, owners)
 
     def answer(self, number: int, question: str, arguments: tuple[Any, ...]) -> Reply:
-        """Never raises an exception of the question's: whoever asked has to hear of it."""
+        """An exception of the question is part of the answer, and is not raised here."""
         if self.refusal is not None:
             return Reply(number, self.refusal, failed=True)
         try:

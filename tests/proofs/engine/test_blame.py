@@ -126,7 +126,7 @@ def test_a_load_shares_prefixes_by_groups(images: bool) -> None:
 
 
 class Fake:
-    """A laboratory whose trials are recorded by nobody."""
+    """A laboratory that keeps no record of its trials."""
 
     def __init__(self, performed: list[Trial]) -> None:
         self.performed = performed

@@ -49,7 +49,7 @@ class Tlc:
         (folder / "Scope.cfg").write_text(given.settings + checked, encoding="utf-8")
 
     def run(self) -> TlcRun:
-        """Explore with one worker; raises `InconclusiveError` if TLC does not come to an end."""
+        """Explore with one worker; raises `InconclusiveError` if TLC has no result."""
         java = ("java", "-XX:+UseSerialGC", f"-Djava.io.tmpdir={self.folder}", "-cp", str(self.jar))
         asked = ("-workers", "1", "-deadlock", "-nowarning", "-metadir", str(self.folder / "states"))
         done = finished((*java, "tlc2.TLC", *asked, "-config", "Scope.cfg", "Scope"), self.folder)

@@ -41,7 +41,7 @@ class Verdict:
     wrong: Wrong | None = None
     """The earliest; None if all steps were right, as far as they were judged."""
     judges: list[str] = field(default_factory=list)
-    """Who has judged the run to its end, or up to the wrong step."""
+    """The judges that have seen the run to its end, or up to the wrong step."""
     left_out: list[str] = field(default_factory=list)
     """What was not judged, and why."""
     counts: dict[str, int] = field(default_factory=dict)

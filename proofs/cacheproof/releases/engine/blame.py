@@ -113,7 +113,7 @@ def listed() -> list[Listed]:
 
 
 def chosen(only: Sequence[str]) -> list[Listed]:
-    """The bugs of these names, or all. Raises InputError for a name that is nobody's."""
+    """The bugs of these names, or all. Raises InputError for a name that no bug has."""
     every = listed()
     for name in only:
         if name not in {one.name for one in every}:
