@@ -30,6 +30,7 @@ COMPONENTS = {
     "kv_blocks": ("driver.kv_blocks", "KvBlocksDriver"),
     "kv_events": ("driver.kv_events", "KvEventsDriver"),
     "layer_groups": ("driver.layer_groups", "LayerGroupsDriver"),
+    "partial_hits": ("driver.partial_hits", "PartialHitsDriver"),
     "scheduler": ("driver.scheduler", "SchedulerDriver"),
     "engine": ("driver.engine", "EngineDriver"),
 }
