@@ -55,7 +55,11 @@ BUGS = (
     Planted(
         "PH-4/new",
         ONE,
-        Change(transitions.dispatch, "let_all_go(pool, $held)", "register(let_all_go(pool, $held), 1, (0, 0))"),
+        Change(
+            transitions.dispatch,
+            "let_all_go(pool, $held)",
+            "register(let_all_go(pool, $held), pool.free.oldest(0), (0, 0))",
+        ),
     ),
     Planted("PH-5", TWO, Change(tables.first_needed, "tokens - 1", "tokens + 1")),
     Planted("PH-6", ONE, Change(transitions.allocate_running, "overwrites_tail(config, op.request, start)", "False")),

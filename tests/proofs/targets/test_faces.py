@@ -28,7 +28,7 @@ NONE = sorted(name for name in components() if form_of(name) is None)
 
 def test_each_component_is_one_or_the_other_or_neither() -> None:
     assert FACES == ["block_hash", "configuration", "encoder_budget", "kv_events", "object_store"]
-    assert NONE == ["engine", "publication", "shared_prefix"]
+    assert NONE == ["engine", "partial_hits", "publication", "shared_prefix"]
     operations = {name for name in components() if form_of(name) is Form.OPERATIONS}
     assert operations == set(MODELS)
     assert operations.isdisjoint(FACES)

@@ -159,11 +159,9 @@ def _own(component: AnyComponent, config: Any, own: Collection[str]) -> str:
 def _implemented(feature: Feature, refusal: str) -> str:
     if feature.interface:
         return f"`{feature.interface}`"
-    return (
-        refusal
-        if feature.component == "scheduler" and refusal.startswith("refused")
-        else f"`{CLASSES[feature.component]}`"
-    )
+    if feature.component == "scheduler" and refusal.startswith("refused"):
+        return refusal
+    return f"`{CLASSES[feature.component]}`" if feature.component in CLASSES else NO
 
 
 def _shown(component: AnyComponent, scopes: set[str]) -> str:

@@ -157,6 +157,7 @@ def test_what_can_be_driven_and_what_cannot(source: Path) -> None:
         "kv_blocks": blocks,
         "kv_events": blocks,
         "layer_groups": blocks,
+        "partial_hits": blocks,
         "scheduler": f"{fits}nothing in the release schedules requests",
         "engine": f"{fits}nothing in the release schedules requests",
         "ring": storage,
