@@ -204,7 +204,7 @@ def _with_macros(plan: MacroPlan, write: Path | None, junit: Path | None) -> Rep
     save("fuzz", data["run"], data)
     parts = report.rendered(plan, done, files)
     head, *rest = "\n".join(map(as_text, parts)).splitlines()
-    told = {"seed": plan.seed, "steps": done.tally.steps, "macros": done.macros}
+    told = {"seed": plan.seed, "steps": done.tally.steps, "macros": done.tally.macros}
     name = f"{plan.target} beside {plan.variant.tag}, in bursts"
     status = STATUSES[report.status(done)]
     one = Case(f"fuzz.{plan.component.name}", name, status, head, "\n".join(rest), done.seconds, told)

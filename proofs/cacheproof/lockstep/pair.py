@@ -1,27 +1,43 @@
-"""A target and the specification, side by side, one whole call at a time."""
+"""A target and the specification, side by side: one whole call at a time, or in bursts of calls."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from cacheproof.foundation.errors import InputError
 from cacheproof.lockstep.properties import AnyProperty, broken_by_call, broken_in
 from cacheproof.lockstep.renaming import Renaming, renaming_of
 from cacheproof.lockstep.showing import Showing
 from cacheproof.lockstep.tally import Tally
-from cacheproof.model.finding import Answer, Breakdown, Difference, Finding, Subject, differing
+from cacheproof.model.burst import Answered, Together, burst_of, view_of
+from cacheproof.model.finding import Answer, Breakdown, Difference, Finding, Subject, differing, parting, said
 from cacheproof.model.target import Failure, Target, TargetError
 from cacheproof.model.trace import Trace, TraceStep, Violation, record
-from cachespec.kernel import NORMATIVE, Code, Observation, Operation, Outcome
+from cacheproof.model.wording import operation_text
+from cachespec.kernel import FROZEN, NORMATIVE, REROOTING, Code, Containers, Observation, Operation, Outcome
 
 PATIENCE = 20
 """Calls in a row that show nothing that was not seen before in the episode: then it is over, as where all are gone."""
+MOST_WITH_PROPERTIES = 512
+"""Requests up to which properties are looked at beside bursts; their cost grows with the square of this."""
+
+
+class Wrong(NamedTuple):
+    """What is wrong after a burst. `sort` is `difference`, `violation` (a property does not hold) or `breakdown`."""
+
+    sort: str
+    statements: tuple[str, ...]
+    property: str = ""
 
 
 class Pair:
     """Both sides in the same state, as far as the target shows.
+
+    `restart` and `apply` compare after each call: how it ended, what is shown, and every property. With `begin_bursts`
+    and `burst` a target makes calls at once, offered or not, and the specification makes them one by one. How each
+    ended is compared; the states, which may have thousands of requests, only by `compare_states`.
 
     Properties are checked on the specification's side where its variant is the normative one: an era breaks some of
     them by design. `left_out` are operations that are never offered, for targets that lack them.
@@ -42,6 +58,8 @@ class Pair:
         self.patience = patience
         self.operations: list[Operation] = []
         """The calls since the last restart."""
+        self.outcomes: list[Outcome] = []
+        """How they ended, by the specification."""
         self.tally = Tally()
         self.target = target
         self._names = {
@@ -77,8 +95,13 @@ class Pair:
 
     def offers(self, state: Any) -> tuple[Operation, ...]:
         """The operations that the environment may do in this state, and that are not left out."""
-        alphabet = self.subject.variant.alphabet(self.subject.config, state)
+        alphabet = self.subject.variant.alphabet(self.config, state)
         return tuple(one for one in alphabet if type(one) in self._names and self._can_ask(one))
+
+    @property
+    def config(self) -> Any:
+        """The configuration of both sides."""
+        return self.subject.config
 
     @property
     def state(self) -> Any:
@@ -94,12 +117,7 @@ class Pair:
 
     def restart(self) -> Finding | None:
         """Both sides begin again; what they show in the initial state is compared."""
-        self.operations = []
-        self._state = self.subject.variant.start(self.subject.config)
-        self.latest = None
-        self._offered, self._over = None, False
-        self._seen, self._idle = set(), 0
-        self._renaming, self._steps = None, []
+        self._begin(FROZEN)
         if not self.offered:
             raise InputError(f"{self.subject.component.name}: this configuration offers no operation to begin with")
         self.tally.episodes += 1
@@ -116,13 +134,8 @@ class Pair:
         """One whole call on both sides; what they answer and show is compared."""
         first = self._asked_first(operation) if self._renaming is not None else None
         before = self._state
-        self._state, outcome = self.subject.variant.call(self.subject.config, before, operation)
-        self.latest = before, outcome
+        outcome = self._make(operation)
         broken = self._broken_by(before, operation, outcome) if self._checks else None
-        self.operations.append(operation)
-        self._offered = None
-        self._over = outcome.code is Code.DIVERGED
-        self.tally.count(operation, outcome)
         if self._renaming is not None:
             self._steps.append(TraceStep(operation, outcome, self._observed()))
         try:
@@ -162,6 +175,71 @@ class Pair:
             state, _ = subject.variant.call(subject.config, state, operation)
         return list(subject.variant.alphabet(subject.config, state))
 
+    def begin_bursts(self) -> Wrong | None:
+        """Both sides begin again, and their states are compared. Raises `TargetError` where the target fails."""
+        self._begin(REROOTING)
+        self.tally.episodes += 1
+        self.target.reset(self.config)
+        return self.compare_states()
+
+    def burst(self, together: Together) -> tuple[Answered, str]:
+        """The calls that the target made, and what is wrong with them or with how they ended; empty if nothing is."""
+        answered = burst_of(self.target, together) if together.calls else []
+        return answered, together.lacking(answered) or self.follow(answered)
+
+    def follow(self, answered: Answered) -> str:
+        """The specification makes the calls of a burst: what is wrong with the first that ended in another way."""
+        for turn, (call, outcome) in enumerate(answered):
+            wanted = self._make(call)
+            if outcome != wanted:
+                where = f"call {turn + 1} of {len(answered)} in its burst, {operation_text(call)}"
+                return f"{where}: the specification says {said(wanted)}, the target {said(outcome)}"
+        return ""
+
+    def compare_states(self) -> Wrong | None:
+        """What differs in what both show, in the variant's normal form, and in what the target keeps of the view."""
+        component, variant = self.subject.component, self.subject.variant
+        state = self._state if variant.normal is None else variant.normal(self.config, self._state)
+        view = variant.view(self.config, state)
+        expected, actual = component.observe(self.config, view), self.target.observe()
+        self.tally.observables.update(actual)
+        statements = [
+            parting(name, expected.get(name, ()), value)
+            for name, value in sorted(actual.items())
+            if expected.get(name) != value
+        ]
+        for name, value in () if statements else view_of(self.target).items():
+            if (wanted := getattr(view, name)) != value:
+                statements.append(parting(f"{name} of the state", *(_listed(one) for one in (wanted, value))))
+        if statements:
+            return Wrong("difference", tuple(statements))
+        if self._checks and size_of(self.config) <= MOST_WITH_PROPERTIES:
+            broken = broken_in(self.subject, self._state)
+            if broken is not None:
+                return Wrong("violation", (f"{broken.name} does not hold: {broken.statement}",), broken.name)
+        return None
+
+    def _begin(self, containers: Containers) -> None:
+        """The specification's side begins again."""
+        self.operations, self.outcomes = [], []
+        self._state = self.subject.variant.start(self.config, containers)
+        self.latest = None
+        self._offered, self._over = None, False
+        self._seen, self._idle = set(), 0
+        self._renaming, self._steps = None, []
+
+    def _make(self, operation: Operation) -> Outcome:
+        """The specification's side makes the call."""
+        before = self._state
+        self._state, outcome = self.subject.variant.call(self.config, before, operation)
+        self.latest = before, outcome
+        self.operations.append(operation)
+        self.outcomes.append(outcome)
+        self._offered = None
+        self._over = outcome.code is Code.DIVERGED
+        self.tally.count(operation, outcome)
+        return outcome
+
     def _broken_by(self, before: Any, operation: Operation, outcome: Outcome) -> AnyProperty | None:
         return broken_by_call(self.subject, before, operation, outcome, self._state, self.viewed)
 
@@ -170,7 +248,7 @@ class Pair:
         for known, view in self._views:
             if known is state:
                 return view
-        view = self.subject.variant.view(self.subject.config, state)
+        view = self.subject.variant.view(self.config, state)
         self._views = ((state, view), *self._views[:1])
         return view
 
@@ -186,13 +264,13 @@ class Pair:
     def _asked(self, operation: Operation | None, expected: Outcome | None) -> Answer:  # noqa: ARG002  # see `Foreseen`
         """What the target answers to the call, or shows at the start. `expected` is what the specification says."""
         if operation is None:
-            self.target.reset(self.subject.config)
+            self.target.reset(self.config)
             return self._answer(None)
         return self._answer(self.target.apply(operation))
 
     def _begun(self, shown: Answer) -> Answer:
         """What the target shows at the start, in the specification's names."""
-        self._renaming = renaming_of(self.subject.component, self.subject.config, self.target)
+        self._renaming = renaming_of(self.subject.component, self.config, self.target)
         if self._renaming is None:
             return shown
         self._offered, self._initial = None, self._observed()
@@ -217,7 +295,7 @@ class Pair:
         return self._renaming is None or self._renaming.can_ask(operation)
 
     def _observed(self) -> dict[str, Observation]:
-        return dict(self.subject.component.observe(self.subject.config, self.viewed(self._state)))
+        return dict(self.subject.component.observe(self.config, self.viewed(self._state)))
 
     def _answer(self, outcome: Outcome | None) -> Answer:
         """What the target says; a call that never returned has nothing to show after it."""
@@ -247,3 +325,12 @@ class Pair:
         if self._renaming is not None:
             return Trace(subject.component.name, subject.variant.tag, subject.config, self._initial, tuple(self._steps))
         return record(subject.component, subject.variant, subject.config, self.operations, whole_calls=True)
+
+
+def size_of(config: Any) -> int:
+    """The longest table of a configuration, which is one of requests."""
+    return max((len(value) for value in config if isinstance(value, tuple)), default=1)
+
+
+def _listed(value: Any) -> tuple[Any, ...]:
+    return value if isinstance(value, tuple) else (value,)

@@ -17,6 +17,7 @@ from cacheproof.foundation.minimise import descended
 from cacheproof.lockstep.loads import could_be_served, load, without
 from cacheproof.lockstep.tally import Limit, Tally
 from cacheproof.model.target import Target
+from cacheproof.model.wording import not_plain
 from cachespec.kernel import Code, Observation, Operation, Outcome
 from cachespec.scheduler import Abort, Add, Config, ResetPrefixCache, Schedule, Update
 from cachespec.scheduler.configuration import invalid
@@ -258,12 +259,7 @@ def smaller(target: Target, finding: Stall) -> Stall:
 
 def size(finding: Stall) -> tuple[int, int, int]:
     """Requests, then calls, then settings that are not as they are by default."""
-    return len(finding.config.prompts), len(finding.calls), len(settings(finding.config))
-
-
-def settings(config: Config) -> tuple[str, ...]:
-    """Those that are not as they are by default."""
-    return tuple(name for name, default in config._field_defaults.items() if getattr(config, name) != default)
+    return len(finding.config.prompts), len(finding.calls), len(not_plain(finding.config))
 
 
 def candidates(finding: Stall) -> Iterator[tuple[Config, Calls]]:
@@ -275,7 +271,7 @@ def candidates(finding: Stall) -> Iterator[tuple[Config, Calls]]:
         for place in range(len(calls) - many + 1):
             if not any(isinstance(operation, Add) for operation in calls[place : place + many]):
                 yield config, (*calls[:place], *calls[place + many :])
-    for name in settings(config):
+    for name in not_plain(config):
         plainer = config._replace(**{name: config._field_defaults[name]})
         if invalid(plainer) is None and all(could_be_served(plainer, one) for one in range(len(config.prompts))):
             yield plainer, calls

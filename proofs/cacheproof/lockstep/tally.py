@@ -30,6 +30,10 @@ class Tally:
     """The rules of a mixture that some call has shown."""
     states: set[int] = field(default_factory=set)
     """Digests of all observables, after each call and at the start: how many states were told apart."""
+    macros: int = 0
+    """Macros that were begun."""
+    largest: int = 0
+    """Calls of the largest burst that was answered as the specification says."""
     renaming: str = ""
     """How the target's own names are compared; empty where they are the specification's."""
     started: float = field(default_factory=time.monotonic)
@@ -48,6 +52,8 @@ class Tally:
         self.observables |= other.observables
         self.rules |= other.rules
         self.states |= other.states
+        self.macros += other.macros
+        self.largest = max(self.largest, other.largest)
         self.renaming = self.renaming or other.renaming
 
     @property

@@ -22,12 +22,12 @@ from cacheproof.lockstep.properties import AnyProperty, all_broken_by_call
 from cacheproof.lockstep.tally import Limit, Tally
 from cacheproof.lockstep.violations_nearest import Seen, nearest
 from cacheproof.lockstep.violations_progress import Settled, settled
-from cacheproof.lockstep.violations_shrink import not_plain, shrunk_alone
+from cacheproof.lockstep.violations_shrink import shrunk_alone
 from cacheproof.model.finding import Answer, Finding, Subject
 from cacheproof.model.registry import AnyComponent, AnyVariant
 from cacheproof.model.target import Target
 from cacheproof.model.trace import Trace, record
-from cacheproof.model.wording import count
+from cacheproof.model.wording import count, not_plain
 from cachespec.kernel import Code, Kind, Operation, Outcome
 
 LENGTHS = (6, 12, 25, 50, 100)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable
-from typing import Any
 
 from cacheproof.lockstep.pair import Pair
 from cacheproof.lockstep.properties import AnyProperty, breaks
@@ -16,6 +15,7 @@ from cacheproof.lockstep.shrink import shrunk
 from cacheproof.lockstep.violations_progress import settled
 from cacheproof.model.finding import Finding, Subject
 from cacheproof.model.trace import Violation, record
+from cacheproof.model.wording import not_plain
 from cacheproof.targets.specification import SpecificationTarget
 from cachespec.kernel import Code, Operation
 
@@ -97,8 +97,3 @@ def plainer(
         if found is not None and found.trace.operations == calls:
             subject = other
     return subject
-
-
-def not_plain(config: Any) -> tuple[str, ...]:
-    """The settings that are not as they are by default."""
-    return tuple(name for name, default in config._field_defaults.items() if getattr(config, name) != default)

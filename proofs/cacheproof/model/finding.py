@@ -121,3 +121,18 @@ def said(outcome: Outcome | None) -> str:
 def shown(value: Observation) -> str:
     """An observation as people read it: `3`, or `[0, 1]`."""
     return str(list(value)) if isinstance(value, tuple) else str(value)
+
+
+LONGEST_SHOWN = 12
+"""Of a longer observation only the first place that differs is shown."""
+
+
+def parting(name: str, expected: Any, actual: Any) -> str:
+    """How an observation differs; of a long one, where first."""
+    if isinstance(expected, int) or isinstance(actual, int) or max(len(expected), len(actual)) <= LONGEST_SHOWN:
+        return f"{name}: the specification has {expected}, the target {actual}"
+    pairs = enumerate(zip(expected, actual, strict=False))
+    shorter = min(len(expected), len(actual))
+    place = next((place for place, (wanted, value) in pairs if wanted != value), shorter)
+    ends = (list(values[place : place + LONGEST_SHOWN]) for values in (expected, actual))
+    return "{}: from place {} on the specification has {}, the target {}".format(name, place, *ends)

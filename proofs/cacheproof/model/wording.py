@@ -67,6 +67,11 @@ def unlike_defaults(kind: Any, config: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in config.items() if name not in usual or usual[name] != value}
 
 
+def not_plain(config: Any) -> tuple[str, ...]:
+    """The settings that are not as they are by default."""
+    return tuple(name for name, default in config._field_defaults.items() if getattr(config, name) != default)
+
+
 def settings(kind: Any, config: Mapping[str, Any]) -> str:
     """The same values as a line."""
     unlike = unlike_defaults(kind, config)

@@ -12,7 +12,7 @@ from cacheproof.foundation.errors import ExitStatus, InputError
 from cacheproof.lockstep.macros.campaign import MacroCampaign
 from cacheproof.lockstep.macros.macro import spelled
 from cacheproof.lockstep.macros.plan import MacroPlan
-from cacheproof.lockstep.macros.sides import MacroFinding
+from cacheproof.lockstep.macros.playing import MacroFinding
 from cacheproof.model.finding import Finding
 from cacheproof.model.finding_json import finding_to_message
 from cacheproof.model.store import name_of
@@ -56,8 +56,8 @@ def data_of(plan: MacroPlan, done: MacroCampaign, files: list[Path]) -> dict[str
         "driver": "macros",
         "seed": plan.seed,
         "steps": done.tally.steps,
-        "macros": done.macros,
-        "largest_burst": done.largest,
+        "macros": done.tally.macros,
+        "largest_burst": done.tally.largest,
         "examples": done.tally.episodes,
         "seconds": round(done.seconds, 3),
         "operations": done.tally.by_operation(),
@@ -94,13 +94,13 @@ def rendered(plan: MacroPlan, done: MacroCampaign, files: list[Path]) -> list[An
     if done.tally.steps == 0:
         return ["nothing was tried"]
     compared = ", ".join(sorted(done.tally.observables)) or "nothing but outcomes"
-    amount = f"fuzzed {done.tally.steps:,} steps in {done.macros:,} macros and {done.tally.episodes:,} examples"
+    amount = f"fuzzed {done.tally.steps:,} steps in {done.tally.macros:,} macros and {done.tally.episodes:,} examples"
     size = (
         "" if plan.loads.fixed is not None else f"{plan.loads.requests:,} request{'s' * (plan.loads.requests != 1)}, "
     )
     return [
         f"{plan.target} agrees with {plan.component.name} ({plan.variant.title}): {amount}, seed {plan.seed}",
-        f"{size}up to {done.largest:,} calls in one burst",
+        f"{size}up to {done.tally.largest:,} calls in one burst",
         f"compared after every call: the outcome; after every macro: {compared}",
     ]
 

@@ -1,4 +1,7 @@
-"""One call after another through a variant, and through a target beside it: shared by every way of serving."""
+"""One call after another through a variant, and through a target beside it: shared by every way of serving.
+
+It is no `lockstep.pair`: it runs without a target too, checks properties now and then, and has a request for a finding.
+"""
 
 from __future__ import annotations
 

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 import torch
 
-from cacheproof.lockstep.macros import sides as sides_module
+from cacheproof.lockstep import pair as pair_module
 from cacheproof.lockstep.macros.campaign import Loads, MacroCampaign, campaign
-from cacheproof.lockstep.macros.macro import VOCABULARIES, Macro, OneByOne, vocabulary_of
+from cacheproof.lockstep.macros.macro import VOCABULARIES, Macro, vocabulary_of
 from cacheproof.lockstep.macros.plan import difference, macro_from
-from cacheproof.lockstep.macros.sides import incomplete, parting
 from cacheproof.lockstep.macros.vocabularies.kv_blocks import Burst, Finish, Step, Turnover
 from cacheproof.lockstep.tally import Limit
 from cacheproof.model.burst import Answered, Extent, Together
+from cacheproof.model.finding import parting
 from cacheproof.model.registry import component_named
 from cacheproof.model.target import TargetError
 from cacheproof.targets.specification import SpecificationTarget
@@ -51,7 +51,7 @@ def run(target: Any, requests: int = 64, steps: int = 3000, seed: int = 1, **mor
 def test_bursts_of_thousands_are_the_calls_one_after_the_other() -> None:
     found = run(bursts.open_bursts("cpu"), requests=4096, steps=6000)
     assert found.finding is None
-    assert found.largest > 1000
+    assert found.tally.largest > 1000
 
 
 def test_they_meet_what_the_rules_are_about() -> None:
@@ -112,8 +112,8 @@ def test_what_needs_no_burst_is_shrunk_to_plain_calls() -> None:
 
 
 def test_a_target_without_bursts_has_macros_too() -> None:
-    assert run(OneByOne(SpecificationTarget(KV, KV.normative))).finding is None
-    found = run(OneByOne(SpecificationTarget(KV, KV.variants["K2"])))
+    assert run(SpecificationTarget(KV, KV.normative)).finding is None
+    found = run(SpecificationTarget(KV, KV.variants["K2"]))
     assert found.finding is not None
     assert found.finding.macros == ()  # a manager of that time sets a block aside: what is free differs at once
 
@@ -147,7 +147,9 @@ def test_a_target_that_fails_is_a_breakdown() -> None:
 
 def test_a_property_that_does_not_hold_is_a_violation(monkeypatch: pytest.MonkeyPatch) -> None:
     rule = next(one for one in KV.safety if one.name == "KV-1")
-    monkeypatch.setattr(sides_module, "broken_in", lambda subject, state: rule if state.holdings.length > 9 else None)
+    monkeypatch.setattr(
+        pair_module, "broken_in", lambda subject, state, viewed=None: rule if state.holdings.length > 9 else None
+    )
     found = run(bursts.open_bursts("cpu"))
     assert found.finding is not None
     assert (found.finding.sort, found.finding.property) == ("violation", "KV-1")
@@ -168,7 +170,7 @@ def test_interrupted_with_what_is_known() -> None:
     assert found.interrupted
     assert found.finding is None
     assert found.tally.steps > 0
-    assert found.macros > 0
+    assert found.tally.macros > 0
 
 
 def test_what_does_not_come_again_is_said_so() -> None:
@@ -187,15 +189,15 @@ def test_what_does_not_come_again_is_said_so() -> None:
 def test_a_burst_of_which_too_little_was_made_is_a_difference() -> None:
     one, other = FreeRequest(0), FreeRequest(1)
     both = (one, other)
-    assert incomplete(Together("free", both), [(one, DONE), (other, DONE)]) is None
-    assert incomplete(Together("free", both), [(one, DONE)]) is not None
-    assert incomplete(Together("free", both, Extent.SOME), [(one, DONE)]) is None
-    assert incomplete(Together("free", both, Extent.SOME), []) is not None
-    assert incomplete(Together("free", both, Extent.UNTIL_REFUSED), [(one, DONE)]) is not None
-    assert incomplete(Together("free", both, Extent.UNTIL_REFUSED), [(one, REFUSED)]) is None
-    assert incomplete(Together("free", both, Extent.ANY), []) is None
-    assert incomplete(Together("free", both, Extent.ANY), [(ResetPrefixCache(), DONE)]) is not None
-    assert incomplete(Together("free", both), [(one, DONE), (one, DONE)]) is not None
+    assert Together("free", both).lacking([(one, DONE), (other, DONE)]) == ""
+    assert Together("free", both).lacking([(one, DONE)])
+    assert Together("free", both, Extent.SOME).lacking([(one, DONE)]) == ""
+    assert Together("free", both, Extent.SOME).lacking([])
+    assert Together("free", both, Extent.UNTIL_REFUSED).lacking([(one, DONE)])
+    assert Together("free", both, Extent.UNTIL_REFUSED).lacking([(one, REFUSED)]) == ""
+    assert Together("free", both, Extent.ANY).lacking([]) == ""
+    assert Together("free", both, Extent.ANY).lacking([(ResetPrefixCache(), DONE)])
+    assert Together("free", both).lacking([(one, DONE), (one, DONE)])
 
 
 def test_long_observations_are_shown_where_they_part() -> None:

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from cacheproof.lockstep.macros.campaign import Loads, MacroCampaign, campaign
-from cacheproof.lockstep.macros.macro import OneByOne, vocabulary_of
+from cacheproof.lockstep.macros.macro import vocabulary_of
 from cacheproof.lockstep.macros.vocabularies.scheduler import Burst, Rounds
 from cacheproof.lockstep.tally import Limit
 from cacheproof.model.burst import Together
@@ -43,7 +43,7 @@ def test_rounds_of_an_engine_are_the_specifications() -> None:
 
 
 def test_so_are_those_of_what_the_explorer_lifts() -> None:
-    found = run(OneByOne(open_target("torch", SCHEDULER, SCHEDULER.normative)), 4, 150)
+    found = run(open_target("torch", SCHEDULER, SCHEDULER.normative), 4, 150)
     assert found.finding is None
     assert ("schedule", "done") in seen(found)
 
@@ -51,7 +51,7 @@ def test_so_are_those_of_what_the_explorer_lifts() -> None:
 def test_hundreds_arrive_at_once() -> None:
     found = run(bursts.open_bursts("cpu"), 300, 330)
     assert found.finding is None
-    assert found.largest > 100
+    assert found.tally.largest > 100
 
 
 def test_arrivals_of_more_than_64_that_come_in_another_order_are_shrunk_to_their_count() -> None:

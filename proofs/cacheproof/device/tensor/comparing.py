@@ -1,4 +1,8 @@
-"""Tensors of two sides, compared exactly; and a CPU on which another one of repeated indices wins."""
+"""Tensors of two sides, compared exactly; and a CPU on which another one of repeated indices wins.
+
+The checks of a device drive two engines of ours, tensor for tensor, and no specification: their sides are no
+`lockstep.pair`.
+"""
 
 from __future__ import annotations
 

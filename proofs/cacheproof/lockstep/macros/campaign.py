@@ -9,13 +9,14 @@ from typing import Any
 
 from cacheproof.foundation.errors import InputError
 from cacheproof.lockstep.macros.macro import Vocabulary
+from cacheproof.lockstep.macros.playing import MacroFinding, play
 from cacheproof.lockstep.macros.shrink import shrunk
-from cacheproof.lockstep.macros.sides import MacroFinding, Sides
+from cacheproof.lockstep.pair import Pair
 from cacheproof.lockstep.shrink import SECONDS_TO_SHRINK
 from cacheproof.lockstep.tally import Limit, Tally
-from cacheproof.model.burst import BurstTarget
-from cacheproof.model.finding import Finding
+from cacheproof.model.finding import Finding, Subject
 from cacheproof.model.registry import AnyComponent, AnyVariant
+from cacheproof.model.target import Target
 
 MACROS_IN_EPISODE = 30
 REQUESTS = 64
@@ -45,9 +46,6 @@ class MacroCampaign:
 
     seed: int
     tally: Tally
-    macros: int = 0
-    largest: int = 0
-    """Calls of the largest burst."""
     finding: MacroFinding | None = None
     plain: Finding | None = None
     tried_plain: bool = False
@@ -59,7 +57,7 @@ class MacroCampaign:
 def campaign(
     component: AnyComponent,
     variant: AnyVariant,
-    target: BurstTarget,
+    target: Target,
     loads: Loads,
     limit: Limit,
     seed: int,
@@ -72,27 +70,30 @@ def campaign(
 
     The same arguments make the same macros; each episode has its own random source and its own load.
     """
-    sides = Sides(component, variant, target, name)
-    done = MacroCampaign(seed, sides.tally)
+    pair = Pair(Subject(component, variant, loads(component, _source(seed, 0))), target, name)
+    tally = pair.tally
+    done = MacroCampaign(seed, tally)
 
     def enough() -> bool:
         if progress is not None:
-            progress(f"{sides.tally.steps:,} calls in {sides.macros:,} macros, no difference")
-        return limit.reached(sides.tally)
+            progress(f"{tally.steps:,} calls in {tally.macros:,} macros, no difference")
+        return limit.reached(tally)
 
     try:
         while done.finding is None and not enough():
-            source = random.Random(f"{seed}/{sides.tally.episodes}")  # noqa: S311  # not a secret
+            source = _source(seed, tally.episodes)
             config = loads(component, source)
             drawn = [loads.vocabulary.draw(config, source) for _ in range(MACROS_IN_EPISODE)]
-            done.finding = sides.play(config, drawn, enough)
-        done.seconds, done.macros, done.largest = sides.tally.seconds, sides.macros, sides.largest
+            done.finding = play(pair, config, drawn, enough)
         if done.finding is not None:
-            small = shrunk(sides, done.finding, seconds_to_shrink, progress)
+            small = shrunk(pair, done.finding, seconds_to_shrink, progress)
             done.finding, done.came_again = small.finding, small.came_again
             done.plain, done.tried_plain = small.plain, small.tried_plain
     except KeyboardInterrupt:
         done.interrupted = True
-    done.seconds, done.macros = done.tally.seconds, done.macros or sides.macros
-    done.largest = done.largest or sides.largest
+    done.seconds = tally.seconds
     return done
+
+
+def _source(seed: int, episode: int) -> random.Random:
+    return random.Random(f"{seed}/{episode}")  # noqa: S311  # not a secret

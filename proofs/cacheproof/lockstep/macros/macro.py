@@ -10,8 +10,7 @@ from typing import Any, ClassVar, Protocol
 
 from cacheproof.foundation.discover import discover
 from cacheproof.foundation.errors import InputError
-from cacheproof.model.burst import Answered, Extent, Together
-from cacheproof.model.target import Target
+from cacheproof.model.burst import Answered, Together
 
 
 class Side(Protocol):
@@ -93,28 +92,6 @@ def vocabulary_of(component: str) -> Vocabulary:
     if component not in VOCABULARIES:
         raise InputError(f"{component} has no macro operations: there are some of {', '.join(VOCABULARIES)}")
     return VOCABULARIES[component]
-
-
-class OneByOne:
-    """Any target as one with bursts: the calls are made one after the other, up to the first that is refused."""
-
-    def __init__(self, target: Target) -> None:
-        self._target = target
-        self.reset, self.apply = target.reset, target.apply
-        self.observe, self.close = target.observe, target.close
-
-    def burst(self, together: Together) -> Answered:
-        """Each in its turn."""
-        answered: Answered = []
-        for call in together.calls:
-            answered.append((call, self.apply(call)))
-            if together.extent is not Extent.ALL and answered[-1][1].code.name == "REFUSED":
-                break
-        return answered
-
-    def view(self) -> Mapping[str, Any]:
-        """Targets show observables."""
-        return {}
 
 
 def spelled(macros: Sequence[Macro]) -> str:

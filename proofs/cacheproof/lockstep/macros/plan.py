@@ -12,11 +12,14 @@ from typing import Any
 from cacheproof.foundation.discover import discover
 from cacheproof.foundation.errors import InputError
 from cacheproof.lockstep.macros.campaign import Loads, MacroCampaign, campaign
-from cacheproof.lockstep.macros.macro import Macro, OneByOne, Vocabulary, vocabulary_of
-from cacheproof.lockstep.macros.sides import Sides
+from cacheproof.lockstep.macros.macro import Macro, Vocabulary, vocabulary_of
+from cacheproof.lockstep.macros.playing import play
+from cacheproof.lockstep.pair import Pair
 from cacheproof.lockstep.tally import Limit
 from cacheproof.model.burst import BurstTarget
+from cacheproof.model.finding import Subject
 from cacheproof.model.registry import AnyComponent, AnyVariant, component_named, variant_named
+from cacheproof.model.target import Target
 from cacheproof.model.wire import config_from_message
 from cacheproof.targets.factory import open_target
 from cacheproof.targets.implemented import has_bursts
@@ -71,11 +74,11 @@ def perform_macros(plan: MacroPlan, progress: Callable[[str], None] | None = Non
         target.close()
 
 
-def open_bursts(text: str, component: AnyComponent, variant: AnyVariant, seconds: float) -> BurstTarget:
-    """The target that a text names; one without bursts makes the calls one after the other."""
+def open_bursts(text: str, component: AnyComponent, variant: AnyVariant, seconds: float) -> Target:
+    """The target that a text names, with bursts where it has some."""
     form, _, device = text.partition(":")
     if form != "torch" or not has_bursts(component.name) or importlib.util.find_spec("torch") is None:
-        return OneByOne(open_target(text, component, variant, seconds))
+        return open_target(text, component, variant, seconds)
     from cacheproof.tensor_models import checked_device  # noqa: PLC0415  # torch is an extra
 
     return BURSTS[component.name](checked_device(device or "cpu"))
@@ -95,12 +98,12 @@ def difference(
 ) -> str | None:
     """What generated pytest files call: what goes wrong when these macros are made, or None."""
     known = component_named(component)
-    against = variant_named(known, variant)
     vocabulary = vocabulary_of(component)
     made = [macro_from(text, vocabulary) for text in macros]
-    opened = open_bursts(target, known, against, SECONDS)
+    subject = Subject(known, variant_named(known, variant), config_from_message(known, dict(config)))
+    opened = open_bursts(target, known, subject.variant, SECONDS)
     try:
-        found = Sides(known, against, opened, target).play(config_from_message(known, dict(config)), made)
+        found = play(Pair(subject, opened, target), subject.config, made)
     finally:
         opened.close()
     return None if found is None else f"after {len(found.calls)} calls: {'; '.join(found.statements)}"

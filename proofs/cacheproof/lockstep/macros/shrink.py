@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 
 from cacheproof.foundation.minimise import Minimiser
 from cacheproof.lockstep.macros.macro import Macro, vocabulary_of
-from cacheproof.lockstep.macros.sides import MacroFinding, Sides
-from cacheproof.lockstep.pair import Pair
+from cacheproof.lockstep.macros.playing import MacroFinding, differ_call_by_call, play
+from cacheproof.lockstep.pair import Pair, size_of
 from cacheproof.lockstep.shrink import shrunk_calls
 from cacheproof.lockstep.tally import uncounted
-from cacheproof.model.finding import Finding, Subject
+from cacheproof.model.finding import Finding
 
 MOST_PLAIN_WORK = 200_000
 """Calls times what the configuration has: a longer run is not tried call by call, with whole states after each."""
@@ -28,34 +28,32 @@ class Shrunk:
     tried_plain: bool = False
 
 
-def shrunk(
-    sides: Sides, finding: MacroFinding, seconds: float, progress: Callable[[str], None] | None = None
-) -> Shrunk:
+def shrunk(pair: Pair, finding: MacroFinding, seconds: float, progress: Callable[[str], None] | None = None) -> Shrunk:
     """Make it smaller.
 
     At its end no macro can be left out, and none does with a count that halving the interval below it reaches.
     """
-    return _Shrinker(sides, finding, seconds, progress).run()
+    return _Shrinker(pair, finding, seconds, progress).run()
 
 
 class _Shrinker(Minimiser[Macro, MacroFinding]):
     def __init__(
-        self, sides: Sides, finding: MacroFinding, seconds: float, progress: Callable[[str], None] | None
+        self, pair: Pair, finding: MacroFinding, seconds: float, progress: Callable[[str], None] | None
     ) -> None:
         super().__init__(
             finding,
             lambda finding: finding.macros,
-            lambda macros: sides.play(finding.config, macros),
+            lambda macros: play(pair, finding.config, macros),
             MacroFinding.alike,
             seconds=seconds,
             noun="macros",
             progress=progress,
         )
-        self.sides, self.progress = sides, progress
-        self.kinds = tuple(vocabulary_of(sides.component.name).weights)
+        self.pair, self.progress = pair, progress
+        self.kinds = tuple(vocabulary_of(pair.subject.component.name).weights)
 
     def run(self) -> Shrunk:
-        with uncounted(self.sides):
+        with uncounted(self.pair):
             came_again = self.minimise(self.leave_out, self.count_less, self.choose_simpler)
             try:
                 plain, tried = self.plain() if came_again and self.is_least else (None, False)
@@ -100,15 +98,14 @@ class _Shrinker(Minimiser[Macro, MacroFinding]):
 
     def plain(self) -> tuple[Finding | None, bool]:
         """The same without bursts: its calls one after the other, shrunk like any run; and whether that was tried."""
-        sides = self.sides
+        pair, config = self.pair, self.best.config
         calls = [call for call, _ in self.best.calls]
         if self.best.sort == "breakdown":
             return None, False
-        if not sides.differ_call_by_call(self.best.config, calls):
+        if not differ_call_by_call(pair, config, calls):
             return None, True
-        if len(calls) * sides.size > MOST_PLAIN_WORK:
+        if len(calls) * size_of(config) > MOST_PLAIN_WORK:
             return None, False
-        pair = Pair(Subject(sides.component, sides.variant, self.best.config), sides.target, sides.name)
         finding = pair.replay(calls, only_offered=False)
         left = self.deadline - time.monotonic()
         return None if finding is None else shrunk_calls(pair, finding, left, self.progress), True

@@ -1,4 +1,7 @@
-"""A target and a variant of the specification, call by call: the same answers and the same observables."""
+"""A target and a variant of the specification, call by call: the same answers and the same observables.
+
+It is no `lockstep.pair`: a symbolic run asks whether both agree, and each further look at a state costs it a branch.
+"""
 
 from __future__ import annotations
 
