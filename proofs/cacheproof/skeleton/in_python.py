@@ -8,63 +8,15 @@ from textwrap import wrap
 from cacheproof.model.registry import AnyComponent
 from cacheproof.model.scope import scopes_of
 from cacheproof.skeleton.calls import WIDTH, Call, bracketed, called, calls_of, docstring
-
-TARGET = '''\
-"""{heading}
-
-{command}
-
-holds it to the specification. It runs at once, because the specification stands in for your implementation. Replace it
-in `__init__`, and then in one method after the other. Delete a method for which your implementation has nothing: its
-calls are left out. A method returns a code, or a code and integers: ("done", [3, 4]). None is done, True is hit, False
-is miss. Each method says which codes it may return, and when; another code is a difference. Begin the names of helper
-methods with "_". docs/reference/{component}.md has the fields of the configuration.
-"""
-
-from collections.abc import Mapping
-
-from cacheproof.implementation import Answer, Shown
-from cacheproof.model.registry import component_named
-from cacheproof.targets.specification import SpecificationTarget
-{imports}
-
-COMPONENT = component_named("{component}")
-
-
-class Target:
-    """One instance, in one configuration."""
-
-    def __init__(self, config: {config}) -> None:
-        # Yours goes here: an instance of your implementation, for this configuration.
-        self.yours = SpecificationTarget(COMPONENT, COMPONENT.normative)
-        self.yours.reset(config)
-
-{methods}
-
-    def observe(self) -> Mapping[str, Shown]:
-{observed}
-        return self.yours.observe()
-'''
-
-TESTS = '''\
-"""The tests of `{name}_target.Target`: one for each scope, and one for each shortest trace of the catalogue.
-
-Run them with pytest; `--cacheproof-seed`, `--cacheproof-steps` and `--cacheproof-profile nightly` say how much is done.
-"""
-
-from {name}_target import Target
-
-import cacheproof
-
-test_{name} = cacheproof.tests_for("{component}", Target)
-'''
+from cacheproof.skeleton.template import filled
 
 
 def target(component: AnyComponent) -> str:
     """The module of the target."""
     calls = list(calls_of(component))
     config = component.config
-    return TARGET.format(
+    return filled(
+        "in_python.py.template",
         component=component.name,
         heading=heading(component),
         command=f"    cacheproof fuzz {component.name} --target python:{called(component)}_target:Target",
@@ -77,7 +29,7 @@ def target(component: AnyComponent) -> str:
 
 def tests(component: AnyComponent) -> str:
     """The module of its tests."""
-    return TESTS.format(name=called(component), component=component.name)
+    return filled("tests.py.template", name=called(component), component=component.name)
 
 
 def _imports(component: AnyComponent, calls: list[Call]) -> Iterator[str]:
