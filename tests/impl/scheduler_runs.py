@@ -6,6 +6,8 @@ import random
 from collections import Counter
 from typing import Any
 
+from tests.impl import scheduler_sorts as sorts
+
 from cacheimpl import scheduler as tensors
 from cacheimpl.writing import IN_PLACE, Writing
 from cacheproof.lockstep.macros.vocabularies import scheduler as loads
@@ -40,7 +42,7 @@ def bounded(config: Config, seed: int) -> Config:
 
 def of_sort(sort: str, config: Config, seed: int) -> Config:
     """A load with KV from `elsewhere`, of sessions, for an encoder-decoder model, or with an encoder connector."""
-    changed: Config = getattr(loads, sort)(config, random.Random(f"{sort} {seed}"))
+    changed: Config = getattr(sorts, sort)(config, random.Random(f"{sort} {seed}"))
     return changed
 
 

@@ -10,10 +10,10 @@ from itertools import islice
 
 import pytest
 from tests.planting import Change, planted
+from tests.proofs.search.soundness import disagreements
 
 from cacheproof.model.plan import Plan
 from cacheproof.model.scope import DEFAULT, scope_named, scopes_of
-from cacheproof.search.soundness import disagreements
 from cachespec.kernel import NORMATIVE
 from cachespec.object_store import COMPONENT, normal_form
 

@@ -5,7 +5,7 @@ exactly 1 still do, every larger gap becomes 2. A negative rank stands for "none
 
 Order and adjacency are enough only if no rank counts up, step by step, across a gap towards another. A protocol that
 keeps every number between two compared numbers, such as a log of unconfirmed messages, satisfies this.
-`explore.soundness` checks it for a component.
+`tests/proofs/search/soundness.py` checks it for a component, state by state.
 """
 
 from __future__ import annotations

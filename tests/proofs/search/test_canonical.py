@@ -10,13 +10,13 @@ from typing import Annotated, Any, NamedTuple
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.proofs.search.soundness import disagreements
 
 from cacheproof.model.plan import Plan
 from cacheproof.model.registry import components
 from cacheproof.model.scope import scopes_of
 from cacheproof.search.canonical import canonical
 from cacheproof.search.reference import explore
-from cacheproof.search.soundness import disagreements
 from cachespec.kernel import DONE, FrozenMap, FrozenQueue, IndexedBy, Map, Name, Queue
 from cachespec.kernel.names import renaming
 from cachespec.lru import COMPONENT as LRU

@@ -8,13 +8,13 @@ from typing import Annotated, Any, NamedTuple
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.proofs.search.soundness import disagreements
 
 from cacheproof.model.plan import Plan
 from cacheproof.search.ranks import compression, numbered
 from cacheproof.search.reference import explore
 from cacheproof.search.result import Ending
 from cacheproof.search.shape import shape_of
-from cacheproof.search.soundness import disagreements
 from cachespec.kernel import DONE, FrozenMap, FrozenQueue, Map, Queue, Rank, RankScope
 
 Clock = Annotated[int, Rank("clock")]

@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 from tests.planting import Change, planted
+from tests.proofs.prove.implementation.reaching import tensor_functions
+from tests.proofs.prove.implementation.unconfirmed import OPEN, files_run, modules_with_functions, reason_of
 
 from cacheimpl.encoder_budget import rules
 from cacheimpl.encoder_cache.early import EarlyEncoderCacheManager
@@ -32,8 +34,6 @@ from cacheproof.present.evidence import evidence
 from cacheproof.prove import confirmation, session
 from cacheproof.prove.contract import Beside, Pair
 from cacheproof.prove.finding import IMPLEMENTATION_CROSSHAIR, Finding, Verdict
-from cacheproof.prove.implementation.ledger import tensor_functions
-from cacheproof.prove.implementation.unconfirmed import OPEN, files_run, modules_with_functions, reason_of
 from cacheproof.prove.ledger import confirm_beside, functions_with_contracts
 from cacheproof.prove.planting import doing_nothing, plain, runs
 

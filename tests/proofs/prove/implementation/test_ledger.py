@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from cacheproof.prove.implementation.ledger import OPEN, OPEN_OPERATIONS, reached, reason_of, tensor_functions
+from tests.proofs.prove.implementation.reaching import reached, tensor_functions
+
+from cacheproof.prove.implementation.ledger import OPEN, OPEN_OPERATIONS, reason_of
 from cacheproof.prove.implementation.prover import STATEMENTS
 from cacheproof.prove.session import CORRESPONDENCES
 from cacheproof.tensor_models import MODELS
