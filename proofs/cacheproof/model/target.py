@@ -75,16 +75,17 @@ def once_reset(made: T | None) -> T:
     return made
 
 
-CallTable = Mapping[type[Operation], Callable[..., Outcome]]
-"""How each kind of operation is performed."""
+class ByOperation:
+    """A target with a method for each operation that it has, which is named `_` and then as the operation is."""
 
+    def apply(self, operation: Operation) -> Outcome:
+        """Perform one whole call and say how it ended."""
+        perform: Callable[[Operation], Outcome] = getattr(self, f"_{operation.wire_name()}", self.lacking)
+        return perform(operation)
 
-def call_of(calls: CallTable, operation: Operation) -> Callable[..., Outcome]:
-    """How the operation is performed; raises `TargetError` where there is no call for it."""
-    perform = calls.get(type(operation))
-    if perform is None:
+    def lacking(self, operation: Operation) -> Outcome:
+        """How a call ends for which there is no method. Raises `TargetError`."""
         raise TargetError(f"there is no call for {operation.wire_name()}")
-    return perform
 
 
 @dataclass(frozen=True)

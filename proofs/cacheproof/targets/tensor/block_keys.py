@@ -13,14 +13,14 @@ from typing import Any
 
 from cacheimpl.kv_cache_manager import hash_request_tokens
 from cacheimpl.kv_cache_manager.contents import Chains, Link
-from cacheproof.model.target import CallTable, TargetError, call_of, factory_of
+from cacheproof.model.target import ByOperation, TargetError, factory_of
 from cacheproof.targets.vllm.child.driver.block_hash import PLACEHOLDER, Feature, Position, Request
 from cachespec.block_hash import operations as calls
 from cachespec.block_hash.configuration import Config
-from cachespec.kernel import ABSENT, DONE, PRESENT, REFUSED, Observation, Operation, Outcome
+from cachespec.kernel import ABSENT, DONE, PRESENT, REFUSED, Observation, Outcome
 
 
-class KeysTarget:
+class KeysTarget(ByOperation):
     """Requests, and the links of their full blocks."""
 
     def __init__(self) -> None:
@@ -28,24 +28,12 @@ class KeysTarget:
         self._chains = Chains(1, hash)
         self._requests: list[Request] = []
         self._links: list[list[Link]] = []
-        self._perform: CallTable = {
-            calls.Adapt: self._adapt,
-            calls.Season: self._season,
-            calls.Write: self._write,
-            calls.Place: self._place,
-            calls.Submit: self._submit,
-            calls.Append: self._append,
-        }
 
     def reset(self, config: Config) -> None:
         self._config = config
         self._chains = Chains(config.block_size, hash)
         self._requests = [Request(str(name), list(config.opening)) for name in range(config.requests)]
         self._links = [[] for _ in self._requests]
-
-    def apply(self, operation: Operation) -> Outcome:
-        perform = call_of(self._perform, operation)
-        return perform(self._requests[operation.request], operation)  # type: ignore[attr-defined]  # all have one
 
     def observe(self) -> Mapping[str, Observation]:
         links = [link for one in self._links for link in one]
@@ -62,26 +50,30 @@ class KeysTarget:
     def close(self) -> None:
         """Nothing is held."""
 
-    def _adapt(self, request: Request, op: calls.Adapt) -> Outcome:
+    def _adapt(self, op: calls.Adapt) -> Outcome:
+        request = self._requests[op.request]
         if request.submitted:
             return REFUSED
         number, name, path = self._config.adapters[op.adapter]
         request.lora_request = SimpleNamespace(lora_int_id=number, lora_name=str(name), lora_path=str(path))
         return DONE
 
-    def _season(self, request: Request, op: calls.Season) -> Outcome:
+    def _season(self, op: calls.Season) -> Outcome:
+        request = self._requests[op.request]
         if request.submitted:
             return REFUSED
         request.cache_salt = str(op.salt)
         return DONE
 
-    def _write(self, request: Request, op: calls.Write) -> Outcome:
+    def _write(self, op: calls.Write) -> Outcome:
+        request = self._requests[op.request]
         if request.submitted or request.num_tokens >= self._config.prompt_tokens:
             return REFUSED
         request.all_token_ids.append(op.token)
         return DONE
 
-    def _place(self, request: Request, op: calls.Place) -> Outcome:
+    def _place(self, op: calls.Place) -> Outcome:
+        request = self._requests[op.request]
         config, length = self._config, self._config.lengths[op.content]
         full = request.num_tokens + length > config.prompt_tokens or len(request.mm_features) >= config.items
         if request.submitted or full:
@@ -90,14 +82,16 @@ class KeysTarget:
         request.all_token_ids.extend([PLACEHOLDER] * length)
         return DONE
 
-    def _submit(self, request: Request, op: calls.Submit) -> Outcome:
+    def _submit(self, op: calls.Submit) -> Outcome:
+        request = self._requests[op.request]
         if request.submitted:
             return PRESENT
         request.submitted = True
         self._hash(op.request)
         return DONE
 
-    def _append(self, request: Request, op: calls.Append) -> Outcome:
+    def _append(self, op: calls.Append) -> Outcome:
+        request = self._requests[op.request]
         if not request.submitted:
             return ABSENT
         if request.num_tokens >= self._config.tokens:

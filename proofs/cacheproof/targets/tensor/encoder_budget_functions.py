@@ -23,10 +23,10 @@ from cacheimpl.encoder_budget import (
     budget_of_era,
     compute_encoder_budget,
 )
-from cacheproof.model.target import call_of, factory_of
+from cacheproof.model.target import ByOperation, factory_of
 from cachespec.encoder_budget.configuration import Config
 from cachespec.encoder_budget.operations import Admit, Configure
-from cachespec.kernel import DONE, REFUSED, TOO_LARGE, UNSUPPORTED, Observation, Operation, Outcome
+from cachespec.kernel import DONE, REFUSED, TOO_LARGE, UNSUPPORTED, Observation, Outcome
 
 
 def modality_named(place: int) -> str:
@@ -70,7 +70,7 @@ def registry_of(config: Config, op: Configure) -> SimpleNamespace:
 NO_MODEL = Config((), (), (), ())
 
 
-class Functions(ABC):
+class Functions(ByOperation, ABC):
     """Functions in one configuration, which are called when an engine starts and when an item comes in."""
 
     def __init__(self) -> None:
@@ -87,10 +87,11 @@ class Functions(ABC):
     def reset(self, config: Config) -> None:
         self._config = config
 
-    def apply(self, operation: Operation) -> Outcome:
-        if isinstance(operation, Admit):
-            return self.admit(*self._config.items[operation.item])
-        return call_of({Configure: self.configure}, operation)(operation)
+    def _configure(self, op: Configure) -> Outcome:
+        return self.configure(op)
+
+    def _admit(self, op: Admit) -> Outcome:
+        return self.admit(*self._config.items[op.item])
 
     def close(self) -> None:
         self._config = NO_MODEL

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
 from cacheimpl import EncoderCacheManager
 from cacheimpl.encoder_cache.errors import AlreadyCachedError, NoRoomError, SizeMismatchError
-from cacheproof.model.target import CallTable, call_of, factory_of
+from cacheproof.model.target import ByOperation, factory_of
 from cachespec.encoder_cache import operations as calls
 from cachespec.encoder_cache.configuration import Config, positions, size_of
-from cachespec.kernel import ABSENT, DONE, HIT, MISS, PRESENT, REFUSED, Code, Observation, Operation, Outcome
+from cachespec.kernel import ABSENT, DONE, HIT, MISS, PRESENT, REFUSED, Code, Observation, Outcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +46,7 @@ def configured(config: Config, request: int) -> ConfiguredRequest:
     return ConfiguredRequest(str(request), features, sizes)
 
 
-class ManagerTarget:
+class ManagerTarget(ByOperation):
     """One manager in one configuration. An exception of the manager is the outcome that it stands for."""
 
     def __init__(self, device: str = "cpu") -> None:
@@ -59,9 +58,6 @@ class ManagerTarget:
     def reset(self, config: Config) -> None:
         self._manager = EncoderCacheManager(config.capacity, self._device)
         self._requests = tuple(configured(config, request) for request in range(len(config.requests)))
-
-    def apply(self, operation: Operation) -> Outcome:
-        return call_of(PERFORM, operation)(self._manager, self._requests, operation)
 
     def observe(self) -> Mapping[str, Observation]:
         manager = self._manager
@@ -79,85 +75,60 @@ class ManagerTarget:
     def close(self) -> None:
         """Nothing is held."""
 
+    def _check_and_update(self, operation: calls.CheckAndUpdate) -> Outcome:
+        """A hit, a miss, or another size."""
+        try:
+            found = self._manager.check_and_update_cache(self._requests[operation.request], operation.input)
+        except SizeMismatchError:
+            return REFUSED
+        return HIT if found else MISS
+
+    def _can_allocate(self, operation: calls.CanAllocate) -> Outcome:
+        """All four arguments."""
+        request = self._requests[operation.request]
+        has_room = self._manager.can_allocate(request, operation.input, operation.budget, operation.pending)
+        return DONE if has_room else REFUSED
+
+    def _allocate(self, operation: calls.Allocate) -> Outcome:
+        """Taken, resident already, or no room."""
+        try:
+            self._manager.allocate(self._requests[operation.request], operation.input)
+        except AlreadyCachedError:
+            return PRESENT
+        except NoRoomError:
+            return REFUSED
+        return DONE
+
+    def _free_input(self, operation: calls.FreeInput) -> Outcome:
+        """The call returns nothing: whether the input was held is asked before."""
+        request = self._requests[operation.request]
+        held = operation.input in self._manager.get_cached_input_ids(request)
+        self._manager.free_encoder_input(request, operation.input)
+        return DONE if held else ABSENT
+
+    def _free_request(self, operation: calls.FreeRequest) -> Outcome:
+        """Nothing is returned."""
+        self._manager.free(self._requests[operation.request])
+        return DONE
+
+    def _cached_inputs(self, operation: calls.CachedInputs) -> Outcome:
+        """Positions, ascending."""
+        return Outcome(Code.DONE, tuple(sorted(self._manager.get_cached_input_ids(self._requests[operation.request]))))
+
+    def _abandon(self, operation: calls.Abandon) -> Outcome:
+        """The same for every cause."""
+        self._manager.abandon(self._requests[operation.request])
+        return DONE
+
+    def _report(self, _: calls.Report) -> Outcome:
+        """Contents in the order of eviction."""
+        return Outcome(Code.DONE, tuple(map(int, self._manager.get_freed_mm_hashes())))
+
+    def _reset(self, _: calls.Reset) -> Outcome:
+        """Nothing is returned."""
+        self._manager.reset()
+        return DONE
+
 
 open_manager = factory_of("encoder_cache", ManagerTarget)
 """The manager, normatively."""
-
-
-# Calls --------------------------------------------------------------------------------------------------------------
-
-Requests = tuple[ConfiguredRequest, ...]
-
-
-def check(manager: EncoderCacheManager, requests: Requests, operation: Any) -> Outcome:
-    """A hit, a miss, or another size."""
-    try:
-        return HIT if manager.check_and_update_cache(requests[operation.request], operation.input) else MISS
-    except SizeMismatchError:
-        return REFUSED
-
-
-def ask(manager: EncoderCacheManager, requests: Requests, operation: Any) -> Outcome:
-    """All four arguments."""
-    request = requests[operation.request]
-    return DONE if manager.can_allocate(request, operation.input, operation.budget, operation.pending) else REFUSED
-
-
-def allocate(manager: EncoderCacheManager, requests: Requests, operation: Any) -> Outcome:
-    """Taken, resident already, or no room."""
-    try:
-        manager.allocate(requests[operation.request], operation.input)
-    except AlreadyCachedError:
-        return PRESENT
-    except NoRoomError:
-        return REFUSED
-    return DONE
-
-
-def free_input(manager: EncoderCacheManager, requests: Requests, operation: Any) -> Outcome:
-    """The call returns nothing: whether the input was held is asked before."""
-    request = requests[operation.request]
-    held = operation.input in manager.get_cached_input_ids(request)
-    manager.free_encoder_input(request, operation.input)
-    return DONE if held else ABSENT
-
-
-def free_request(manager: EncoderCacheManager, requests: Requests, operation: Any) -> Outcome:
-    """Nothing is returned."""
-    manager.free(requests[operation.request])
-    return DONE
-
-
-def cached_inputs(manager: EncoderCacheManager, requests: Requests, operation: Any) -> Outcome:
-    """Positions, ascending."""
-    return Outcome(Code.DONE, tuple(sorted(manager.get_cached_input_ids(requests[operation.request]))))
-
-
-def abandon(manager: EncoderCacheManager, requests: Requests, operation: Any) -> Outcome:
-    """The same for every cause."""
-    manager.abandon(requests[operation.request])
-    return DONE
-
-
-def report(manager: EncoderCacheManager, requests: Requests, operation: Any) -> Outcome:
-    """Contents in the order of eviction."""
-    return Outcome(Code.DONE, tuple(map(int, manager.get_freed_mm_hashes())))
-
-
-def reset(manager: EncoderCacheManager, requests: Requests, operation: Any) -> Outcome:
-    """Nothing is returned."""
-    manager.reset()
-    return DONE
-
-
-PERFORM: CallTable = {
-    calls.CheckAndUpdate: check,
-    calls.CanAllocate: ask,
-    calls.Allocate: allocate,
-    calls.FreeInput: free_input,
-    calls.FreeRequest: free_request,
-    calls.CachedInputs: cached_inputs,
-    calls.Abandon: abandon,
-    calls.Report: report,
-    calls.Reset: reset,
-}

@@ -35,7 +35,7 @@ from cacheimpl.kv_cache_manager.errors import (
     TooManyTokensError,
     UnknownRequestError,
 )
-from cacheproof.model.target import factory_of
+from cacheproof.model.target import ByOperation, factory_of
 from cachespec.kernel import (
     ABSENT,
     DONE,
@@ -194,32 +194,19 @@ class Later(Shape):
         return self.manager.block_pool.blocks, self.manager.block_pool.free_block_queue
 
 
-class ManagerTarget:
+class ManagerTarget(ByOperation):
     """One manager in one configuration. An exception of the manager is the outcome that it stands for."""
 
     def __init__(self, shape: type[Shape], rules: Rules = NORMATIVE) -> None:
         self._shape_of, self._rules = shape, rules
         self._shape: Shape | None = None
-        self._perform: Mapping[type[Operation], Callable[[Any], Outcome]] = {
-            calls.AllocateGroups: self._allocate_groups,
-            calls.GetComputedBlocks: self._get_computed_blocks,
-            calls.AllocateSlots: self._allocate_slots,
-            calls.AppendSlots: self._append_slots,
-            calls.Commit: self._commit,
-            calls.RollBack: self._roll_back,
-            calls.FreeRequest: self._free,
-            calls.Withdraw: self._free,
-            calls.EvictBlock: self._evict_block,
-            calls.ResetPrefixCache: self._reset_prefix_cache,
-            calls.CommonPrefix: self._common_prefix,
-        }
 
     def reset(self, config: Config) -> None:
         self._shape = self._shape_of(config, self._rules)
 
-    def apply(self, operation: Operation) -> Outcome:
-        perform = self._perform.get(type(operation))
-        return UNSUPPORTED if perform is None else perform(operation)
+    def lacking(self, _: Operation) -> Outcome:
+        """Calls of other shapes."""
+        return UNSUPPORTED
 
     def observe(self) -> Mapping[str, Observation]:
         """Contents are named by the tokens of their blocks."""
@@ -315,7 +302,7 @@ class ManagerTarget:
             return STALE
         return DONE
 
-    def _free(self, op: calls.FreeRequest | calls.Withdraw) -> Outcome:
+    def _free_request(self, op: calls.FreeRequest | calls.Withdraw) -> Outcome:
         """The call returns nothing: whether there is a table is asked before."""
         there = op.request in dict(self._tables())
         if self._there.config.groups:  # each table of a request is given back by itself
@@ -323,6 +310,8 @@ class ManagerTarget:
         else:
             self.manager.free(self._request(op.request))
         return DONE if there else ABSENT
+
+    _withdraw = _free_request
 
     def _evict_block(self, op: calls.EvictBlock) -> Outcome:
         (block,) = self._there.hits((op.block,))

@@ -15,7 +15,7 @@ from typing import Any
 from cacheimpl.kv_cache_manager import KV_2025_10, KV_2026_11, NORMATIVE, KVCacheBlocks, LaterKVCacheManager, Rules
 from cacheimpl.kv_cache_manager.contents import hash_of
 from cacheimpl.kv_cache_manager.rules import Register
-from cacheproof.model.target import factory_of
+from cacheproof.model.target import ByOperation, factory_of
 from cacheproof.targets.tensor.kv_cache_manager import UNHASHED, Request
 from cachespec.kernel import (
     ABSENT,
@@ -64,7 +64,7 @@ def spec_of(config: Config, group: int) -> Any:
     return made(block_size=size_of(config, group), **spans, **more)
 
 
-class GroupsTarget:
+class GroupsTarget(ByOperation):
     """One manager in one configuration.
 
     `keyed`: a request brings the keys of its hash blocks, and is one object until it is freed, as in engines. Otherwise
@@ -78,14 +78,6 @@ class GroupsTarget:
         self._manager: Any = None
         self._progress: dict[int, Progress] = {}
         self._contents: dict[tuple[int, Any], int] = {}
-        self._perform: Mapping[type[Operation], Callable[[Any], Outcome]] = {
-            calls.NewStep: self._new_step,
-            calls.GetComputedBlocks: self._get_computed_blocks,
-            calls.AllocateSlots: self._allocate_slots,
-            calls.Commit: self._commit,
-            calls.FreeRequest: self._free,
-            calls.ResetPrefixCache: self._reset_prefix_cache,
-        }
 
     def reset(self, config: Config) -> None:
         groups = [
@@ -101,9 +93,9 @@ class GroupsTarget:
             rules=self._rules,
         )
 
-    def apply(self, operation: Operation) -> Outcome:
-        perform = self._perform.get(type(operation))
-        return UNSUPPORTED if perform is None else perform(operation)
+    def lacking(self, _: Operation) -> Outcome:
+        """Calls of eras that are not asked for here."""
+        return UNSUPPORTED
 
     def observe(self) -> Mapping[str, Observation]:
         """A content is named by the tokens of the block's last hash block."""
@@ -173,7 +165,7 @@ class GroupsTarget:
         self._manager.commit(self._request(op.request, self._there.lengths[op.request]), progress.ends[0])
         return DONE
 
-    def _free(self, op: calls.FreeRequest) -> Outcome:
+    def _free_request(self, op: calls.FreeRequest) -> Outcome:
         if self._progress.pop(op.request, None) is None:
             return ABSENT
         self._manager.free(self._request(op.request, self._there.lengths[op.request]))

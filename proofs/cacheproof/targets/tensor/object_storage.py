@@ -14,7 +14,7 @@ from cacheimpl.object_store.handles import PREFIX
 from cacheimpl.object_store.reading import Looked
 from cacheimpl.ring import SingleWriterShmRingBuffer
 from cacheproof.foundation.errors import InputError
-from cacheproof.model.target import CallTable, factory_of
+from cacheproof.model.target import factory_of
 from cacheproof.targets.tensor import object_storage_base
 from cacheproof.targets.tensor.object_storage_base import Delivery, ObjectStoreTarget, serde_of, used
 from cachespec.kernel import DONE, REFUSED, STALE, Code, Outcome
@@ -38,10 +38,6 @@ class StoreTarget(ObjectStoreTarget[SingleWriterShmObjectStorage, Worker]):
     def __init__(self) -> None:
         super().__init__()
         self.revoked: list[list[int]] = []
-
-    @property
-    def table(self) -> CallTable:
-        return PERFORM
 
     def unit_of(self, config: Config) -> int:
         if config.stores or config.restarts:
@@ -68,107 +64,91 @@ class StoreTarget(ObjectStoreTarget[SingleWriterShmObjectStorage, Worker]):
         books = self.writer.writer
         return books.issued[identity], books.tickets.acknowledgements(identity)
 
+    # P0 and P1 ------------------------------------------------------------------------------------------------------
+
+    def _resume(self, operation: calls.Resume) -> Outcome:
+        """As for the first time."""
+        return self._schedule(operation)
+
+    def _forge(self, operation: calls.Forge) -> Outcome:
+        """The chunk of another content, if there is one, with a signature that was never given."""
+        there = self.writer.key_index.get(str(operation.content), (0, 0))
+        try:
+            self.writer.verify_signature(str(self.config.requests[operation.request][0]), *there, [7] * 36)
+        except ForgedHandleError:
+            return REFUSED
+        return DONE
+
+    def _end(self, operation: Any) -> Outcome:
+        """P0 hears of the end of the request: each of its handles is revoked."""
+        for _, handle in self.handles.pop(operation.request):
+            self.writer.revoke(*handle)
+            self.revoked.append(handle.signature)
+        for worker in self.workers:
+            worker.had = {(request, position) for request, position in worker.had if request != operation.request}
+        return DONE
+
+    _reject = _end
+
+    # Workers --------------------------------------------------------------------------------------------------------
+
+    def _look(self, operation: Any) -> Outcome:
+        """The first step of reading."""
+        worker = self.workers[operation.reader]
+        delivery = worker.inbox[0]
+        if (delivery.request, delivery.position) in worker.had:
+            worker.done()
+            return Outcome(Code.HIT, (int(delivery.handle.key),))
+        address, identity, signature, key = delivery.handle
+        try:
+            worker.looked = worker.store.reader.look(worker.store.reader.verified(key, address, identity, signature))
+        except StaleHandleError:
+            worker.done()
+            return STALE
+        return DONE
+
+    def _acknowledge(self, operation: Any) -> Outcome:
+        """The third: what was replaced meanwhile is thrown away."""
+        worker = self.workers[operation.reader]
+        looked, copied = worker.looked, worker.copied
+        assert looked is not None
+        assert copied is not None
+        delivery = worker.done()
+        try:
+            worker.store.reader.look_again(looked)
+        except StaleHandleError:
+            return STALE
+        worker.store.reader.acknowledge(looked)
+        self.noted(worker, delivery)
+        return used(worker.store.ser_de.deserialize(memoryview(copied)))
+
+    def noted(self, worker: Worker, delivery: Delivery) -> None:
+        """The worker keeps the item, unless its request was over meanwhile."""
+        if delivery.handle.signature not in self.revoked:
+            worker.had.add((delivery.request, delivery.position))
+
+    def _read(self, operation: calls.Read) -> Outcome:
+        """The public call, which does the three steps."""
+        worker = self.workers[operation.reader]
+        delivery = worker.inbox[0]
+        if (delivery.request, delivery.position) in worker.had:
+            return self._look(operation)
+        worker.done()
+        try:
+            content = worker.store.get(*delivery.handle)
+        except StaleHandleError:
+            return STALE
+        self.noted(worker, delivery)
+        return used(content)
+
+    def _die(self, operation: calls.Die) -> Outcome:
+        """Another begins under the same number, with nothing."""
+        reader = operation.reader
+        self.workers[reader].store.close()
+        had, self.workers[reader] = self.workers[reader].had, self.attached(reader)
+        self.workers[reader].had = had
+        return DONE
+
 
 open_store = factory_of("object_store", StoreTarget)
 """The store, normatively."""
-
-
-# P0 and P1 ----------------------------------------------------------------------------------------------------------
-
-
-def forge(target: StoreTarget, operation: calls.Forge) -> Outcome:
-    """The chunk of another content, if there is one, with a signature that was never given."""
-    there = target.writer.key_index.get(str(operation.content), (0, 0))
-    try:
-        target.writer.verify_signature(str(target.config.requests[operation.request][0]), *there, [7] * 36)
-    except ForgedHandleError:
-        return REFUSED
-    return DONE
-
-
-def end(target: StoreTarget, operation: Any) -> Outcome:
-    """P0 hears of the end of the request: each of its handles is revoked."""
-    for _, handle in target.handles.pop(operation.request):
-        target.writer.revoke(*handle)
-        target.revoked.append(handle.signature)
-    for worker in target.workers:
-        worker.had = {(request, position) for request, position in worker.had if request != operation.request}
-    return DONE
-
-
-# Workers ------------------------------------------------------------------------------------------------------------
-
-
-def look(target: StoreTarget, operation: Any) -> Outcome:
-    """The first step of reading."""
-    worker = target.workers[operation.reader]
-    delivery = worker.inbox[0]
-    if (delivery.request, delivery.position) in worker.had:
-        worker.done()
-        return Outcome(Code.HIT, (int(delivery.handle.key),))
-    address, identity, signature, key = delivery.handle
-    try:
-        worker.looked = worker.store.reader.look(worker.store.reader.verified(key, address, identity, signature))
-    except StaleHandleError:
-        worker.done()
-        return STALE
-    return DONE
-
-
-def acknowledge(target: StoreTarget, operation: Any) -> Outcome:
-    """The third: what was replaced meanwhile is thrown away."""
-    worker = target.workers[operation.reader]
-    looked, copied = worker.looked, worker.copied
-    assert looked is not None
-    assert copied is not None
-    delivery = worker.done()
-    try:
-        worker.store.reader.look_again(looked)
-    except StaleHandleError:
-        return STALE
-    worker.store.reader.acknowledge(looked)
-    noted(target, worker, delivery)
-    return used(worker.store.ser_de.deserialize(memoryview(copied)))
-
-
-def noted(target: StoreTarget, worker: Worker, delivery: Delivery) -> None:
-    """The worker keeps the item, unless its request was over meanwhile."""
-    if delivery.handle.signature not in target.revoked:
-        worker.had.add((delivery.request, delivery.position))
-
-
-def read(target: StoreTarget, operation: calls.Read) -> Outcome:
-    """The public call, which does the three steps."""
-    worker = target.workers[operation.reader]
-    delivery = worker.inbox[0]
-    if (delivery.request, delivery.position) in worker.had:
-        return look(target, operation)
-    worker.done()
-    try:
-        content = worker.store.get(*delivery.handle)
-    except StaleHandleError:
-        return STALE
-    noted(target, worker, delivery)
-    return used(content)
-
-
-def die(target: StoreTarget, operation: calls.Die) -> Outcome:
-    """Another begins under the same number, with nothing."""
-    reader = operation.reader
-    target.workers[reader].store.close()
-    had, target.workers[reader] = target.workers[reader].had, target.attached(reader)
-    target.workers[reader].had = had
-    return DONE
-
-
-PERFORM: CallTable = {
-    **object_storage_base.COMMON,
-    calls.Forge: forge,
-    calls.Reject: end,
-    calls.End: end,
-    **dict.fromkeys((calls.Resume, calls.Repeat), object_storage_base.schedule),
-    calls.Read: read,
-    calls.Look: look,
-    calls.Acknowledge: acknowledge,
-    calls.Die: die,
-}

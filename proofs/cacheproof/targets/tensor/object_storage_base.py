@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 from cacheimpl.object_store import ReleasedObjectStorage, SingleWriterShmObjectStorage
 from cacheimpl.object_store.errors import StoreFullError, TooLargeError
 from cacheimpl.object_store.serde import Serialized
-from cacheproof.model.target import CallTable, call_of, once_reset
+from cacheproof.model.target import ByOperation, once_reset
 from cachespec.kernel import ABSENT, DONE, REFUSED, TOO_LARGE, Code, Observation, Operation, Outcome
 from cachespec.object_store import operations as calls
 from cachespec.object_store.configuration import Config, content_of
@@ -93,7 +93,7 @@ class Worker(Generic[S, L]):
         return self.inbox.pop(0)
 
 
-class ObjectStoreTarget(ABC, Generic[S, W]):
+class ObjectStoreTarget(ByOperation, ABC, Generic[S, W]):
     """One store in one configuration. An exception of the store is the outcome that it stands for."""
 
     def __init__(self) -> None:
@@ -104,11 +104,6 @@ class ObjectStoreTarget(ABC, Generic[S, W]):
         """What each request has, with the positions in it."""
         self.unit = 1
         """Bytes of a unit of the specification."""
-
-    @property
-    @abstractmethod
-    def table(self) -> CallTable:
-        """How each kind of operation is performed."""
 
     @abstractmethod
     def unit_of(self, config: Config) -> int:
@@ -147,9 +142,6 @@ class ObjectStoreTarget(ABC, Generic[S, W]):
         self._writer = self.opened(config)
         self.workers = [self.attached(reader) for reader in range(config.readers)]
         self._config = config
-
-    def apply(self, operation: Operation) -> Outcome:
-        return call_of(self.table, operation)(self, operation)
 
     def observe(self) -> Mapping[str, Observation]:
         ring, books = self.writer.ring_buffer, self.writer.writer
@@ -197,108 +189,77 @@ class ObjectStoreTarget(ABC, Generic[S, W]):
         for worker in self.workers:
             worker.inbox += [Delivery(request, position, handle) for position, handle in self.handles[request]]
 
+    # P0 -------------------------------------------------------------------------------------------------------------
 
-AnyTarget = ObjectStoreTarget[Any, Any]
+    def _render(self, operation: calls.Render) -> Outcome:
+        """Whether each item is there."""
+        self.handles[operation.request] = []
+        found = (self.writer.is_cached(str(content)) for content in self.config.requests[operation.request])
+        return Outcome(Code.DONE, tuple(map(int, found)))
 
+    def _touch(self, operation: calls.Touch) -> Outcome:
+        """The call says nothing: whether the item was there is asked."""
+        key = self.key_of(operation)
+        self.writer.touch(key)
+        return DONE if self.writer.is_cached(key) else ABSENT
 
-# P0 -----------------------------------------------------------------------------------------------------------------
+    def _get_cached(self, operation: calls.GetCached) -> Outcome:
+        """A hit."""
+        return self.issued(operation, Code.HIT, *self.writer.get_cached(self.key_of(operation)))
 
+    def _put(self, operation: calls.Put) -> Outcome:
+        """Stored, no room, or too large."""
+        key = self.key_of(operation)
+        try:
+            return self.issued(operation, Code.DONE, *self.writer.put(key, int(key)))
+        except StoreFullError:
+            return REFUSED
+        except TooLargeError:
+            return TOO_LARGE
 
-def render(target: AnyTarget, operation: calls.Render) -> Outcome:
-    """Whether each item is there."""
-    target.handles[operation.request] = []
-    found = (target.writer.is_cached(str(content)) for content in target.config.requests[operation.request])
-    return Outcome(Code.DONE, tuple(map(int, found)))
+    def _release(self, _: calls.Release) -> Outcome:
+        """Nothing is returned."""
+        self.writer.release_touches()
+        return DONE
 
+    def _free_unused(self, _: calls.FreeUnused) -> Outcome:
+        """Ids."""
+        return Outcome(Code.DONE, self.writer.free_unused())
 
-def touch(target: AnyTarget, operation: calls.Touch) -> Outcome:
-    """The call says nothing: whether the item was there is asked."""
-    key = target.key_of(operation)
-    target.writer.touch(key)
-    return DONE if target.writer.is_cached(key) else ABSENT
+    def _clear(self, _: calls.Clear) -> Outcome:
+        """Nothing is returned."""
+        self.writer.clear()
+        return DONE
 
+    # P1 and workers -------------------------------------------------------------------------------------------------
 
-def get_cached(target: AnyTarget, operation: calls.GetCached) -> Outcome:
-    """A hit."""
-    return target.issued(operation, Code.HIT, *target.writer.get_cached(target.key_of(operation)))
+    def _nothing(self, _: Operation) -> Outcome:
+        """Nobody tells the store."""
+        return DONE
 
+    _send = _abort = _nothing
 
-def put(target: AnyTarget, operation: calls.Put) -> Outcome:
-    """Stored, no room, or too large."""
-    key = target.key_of(operation)
-    try:
-        return target.issued(operation, Code.DONE, *target.writer.put(key, int(key)))
-    except StoreFullError:
-        return REFUSED
-    except TooLargeError:
-        return TOO_LARGE
+    def _schedule(self, operation: calls.Schedule | calls.Repeat | calls.Resume) -> Outcome:
+        """Whatever is covered, every handle is sent."""
+        self.deliver(operation.request)
+        return DONE
 
+    _repeat = _schedule
 
-def release(target: AnyTarget, operation: Operation) -> Outcome:
-    """Nothing is returned."""
-    target.writer.release_touches()
-    return DONE
+    def _when_done(self, operation: Any) -> Outcome:
+        """Where a worker has something left to do for the request, P1 waits."""
+        return ABSENT if self.has_to_do(operation.request) else DONE
 
+    _preempt = _finish = _when_done
 
-def free_unused(target: AnyTarget, operation: Operation) -> Outcome:
-    """Ids."""
-    return Outcome(Code.DONE, target.writer.free_unused())
-
-
-def clear(target: AnyTarget, operation: Operation) -> Outcome:
-    """Nothing is returned."""
-    target.writer.clear()
-    return DONE
-
-
-# P1 -----------------------------------------------------------------------------------------------------------------
-
-
-def nothing(target: AnyTarget, operation: Operation) -> Outcome:
-    """Nobody tells the store."""
-    return DONE
-
-
-def schedule(target: AnyTarget, operation: calls.Schedule) -> Outcome:
-    """Whatever is covered, every handle is sent."""
-    target.deliver(operation.request)
-    return DONE
-
-
-def when_done(target: AnyTarget, operation: Any) -> Outcome:
-    """Where a worker has something left to do for the request, P1 waits."""
-    return ABSENT if target.has_to_do(operation.request) else DONE
-
-
-# Workers ------------------------------------------------------------------------------------------------------------
-
-
-def copy(target: AnyTarget, operation: calls.Copy) -> Outcome:
-    """The second step of reading."""
-    worker = target.workers[operation.reader]
-    assert worker.looked is not None
-    worker.copied = bytes(worker.looked.payload)
-    return DONE
+    def _copy(self, operation: calls.Copy) -> Outcome:
+        """The second step of reading."""
+        worker = self.workers[operation.reader]
+        assert worker.looked is not None
+        worker.copied = bytes(worker.looked.payload)
+        return DONE
 
 
 def used(content: int) -> Outcome:
     """The bytes of one content, or of none in particular."""
     return Outcome(Code.HIT, (content,) if content >= 0 else ())
-
-
-COMMON: CallTable = {
-    calls.Render: render,
-    calls.Touch: touch,
-    calls.GetCached: get_cached,
-    calls.Put: put,
-    calls.Release: release,
-    calls.FreeUnused: free_unused,
-    calls.Clear: clear,
-    calls.Send: nothing,
-    calls.Abort: nothing,
-    calls.Schedule: schedule,
-    calls.Preempt: when_done,
-    calls.Finish: when_done,
-    calls.Copy: copy,
-}
-"""The calls of every store; an era has some of them otherwise."""

@@ -13,7 +13,6 @@ from cacheimpl.object_store.counting import COUNT_BYTES, RINGS, Found, count_at
 from cacheimpl.object_store.errors import ForgedHandleError, NotStoredError, StaleHandleError
 from cacheimpl.ring import ReleasedRingBuffer
 from cacheproof.foundation.errors import InputError
-from cacheproof.model.target import CallTable
 from cacheproof.targets.tensor import object_storage_base
 from cacheproof.targets.tensor.object_storage_base import MARK, Handle, ObjectStoreTarget, serde_of, used
 from cachespec.kernel import ABSENT, DONE, FAILED, REFUSED, STALE, Operation, Outcome
@@ -37,10 +36,6 @@ class ReleasedStoreTarget(ObjectStoreTarget[ReleasedObjectStorage, Worker]):
         self.era = era
         self.expected: dict[int, tuple[int, ...]] = {}
         """For each position of a request whether P0 found its item."""
-
-    @property
-    def table(self) -> CallTable:
-        return PERFORM
 
     def unit_of(self, config: Config) -> int:
         return unit_of(config)
@@ -79,6 +74,93 @@ class ReleasedStoreTarget(ObjectStoreTarget[ReleasedObjectStorage, Worker]):
         for _ in range(1 + touched):
             super().deliver(request)
 
+    # P0 and P1 ------------------------------------------------------------------------------------------------------
+
+    def _end(self, _: Operation) -> Outcome:
+        """Nobody tells the store."""
+        return DONE
+
+    _reject = _end
+
+    def _render(self, operation: calls.Render) -> Outcome:
+        """What was found is remembered."""
+        outcome = super()._render(operation)
+        self.expected[operation.request] = outcome.values
+        return outcome
+
+    def _put(self, operation: calls.Put) -> Outcome:
+        """Nothing is given where P0 expected to find the item (C-MIR-9)."""
+        if self.config.skips and self.expected[operation.request][operation.position]:
+            return FAILED
+        return super()._put(operation)
+
+    def _forge(self, operation: calls.Forge) -> Outcome:
+        """The chunk of another content, if there is one; from 0.33.0 on with a signature that was never given."""
+        key = str(self.config.requests[operation.request][0])
+        there = self.writer.key_index.get(str(operation.content))
+        if self.era is StoreEra.STORE_2026_11:
+            try:
+                self.writer.verify_signature(key, *(there or (0, 0)), [7] * 32)
+            except ForgedHandleError:
+                return REFUSED
+            return DONE
+        if there is None:
+            return ABSENT
+        self.handles[operation.request] = [(0, Handle(*there, [], key))]
+        return DONE
+
+    def _free_unused(self, operation: calls.FreeUnused) -> Outcome:
+        """Ids; 0.11.0 stumbles over the chunk that is not."""
+        try:
+            return super()._free_unused(operation)
+        except NotStoredError:
+            return FAILED
+
+    def _resume(self, operation: calls.Resume) -> Outcome:
+        """From 0.33.0 on as a new request (C-SHM-6); before, without its items."""
+        if self.era is StoreEra.STORE_2026_11:
+            self.deliver(operation.request)
+        return DONE
+
+    # Workers --------------------------------------------------------------------------------------------------------
+
+    def _reader_touch(self, operation: calls.ReaderTouch) -> Outcome:
+        """What the era calls a touch."""
+        worker = self.workers[operation.reader]
+        address, identity, signature, key = worker.done().handle
+        try:
+            worker.store.touch(key, address, identity, signature)
+        except StaleHandleError:
+            return STALE
+        return DONE
+
+    def _read(self, operation: calls.Read) -> Outcome:
+        """The public call, which does the three steps."""
+        worker = self.workers[operation.reader]
+        try:
+            return used(worker.store.get(*worker.done().handle))
+        except StaleHandleError:
+            return STALE
+
+    def _look(self, operation: calls.Look) -> Outcome:
+        """The first step of reading."""
+        worker = self.workers[operation.reader]
+        handle = worker.inbox[0].handle
+        try:
+            worker.looked = worker.store.reader.look(handle.address, handle.identity)
+        except StaleHandleError:
+            worker.done()
+            return STALE
+        return DONE
+
+    def _acknowledge(self, operation: calls.Acknowledge) -> Outcome:
+        """The third, in whatever chunk is there by now (C-SHM-14)."""
+        worker = self.workers[operation.reader]
+        copied = worker.copied
+        assert copied is not None
+        worker.store.reader.acknowledge(worker.done().handle.address)
+        return used(worker.store.ser_de.deserialize(memoryview(copied)))
+
 
 def unit_of(config: Config) -> int:
     """Bytes of a unit. Raises `InputError` for a configuration in which the memory says more than the specification.
@@ -98,111 +180,3 @@ def unit_of(config: Config) -> int:
     if stored and gcd(*(payload + config.header for payload in stored)) * unit < HEADER_BYTES + COUNT_BYTES:
         raise InputError("chunks may begin within the header or the count of others: choose payloads of like sizes")
     return unit
-
-
-# P0 and P1 ----------------------------------------------------------------------------------------------------------
-
-
-def render(target: ReleasedStoreTarget, operation: calls.Render) -> Outcome:
-    """What was found is remembered."""
-    outcome = object_storage_base.render(target, operation)
-    target.expected[operation.request] = outcome.values
-    return outcome
-
-
-def put(target: ReleasedStoreTarget, operation: calls.Put) -> Outcome:
-    """Nothing is given where P0 expected to find the item (C-MIR-9)."""
-    if target.config.skips and target.expected[operation.request][operation.position]:
-        return FAILED
-    return object_storage_base.put(target, operation)
-
-
-def forge(target: ReleasedStoreTarget, operation: calls.Forge) -> Outcome:
-    """The chunk of another content, if there is one; from 0.33.0 on with a signature that was never given."""
-    key = str(target.config.requests[operation.request][0])
-    there = target.writer.key_index.get(str(operation.content))
-    if target.era is StoreEra.STORE_2026_11:
-        try:
-            target.writer.verify_signature(key, *(there or (0, 0)), [7] * 32)
-        except ForgedHandleError:
-            return REFUSED
-        return DONE
-    if there is None:
-        return ABSENT
-    target.handles[operation.request] = [(0, Handle(*there, [], key))]
-    return DONE
-
-
-def free_unused(target: ReleasedStoreTarget, operation: Operation) -> Outcome:
-    """Ids; 0.11.0 stumbles over the chunk that is not."""
-    try:
-        return object_storage_base.free_unused(target, operation)
-    except NotStoredError:
-        return FAILED
-
-
-def resume(target: ReleasedStoreTarget, operation: calls.Resume) -> Outcome:
-    """From 0.33.0 on as a new request (C-SHM-6); before, without its items."""
-    if target.era is StoreEra.STORE_2026_11:
-        target.deliver(operation.request)
-    return DONE
-
-
-# Workers ------------------------------------------------------------------------------------------------------------
-
-
-def reader_touch(target: ReleasedStoreTarget, operation: calls.ReaderTouch) -> Outcome:
-    """What the era calls a touch."""
-    worker = target.workers[operation.reader]
-    address, identity, signature, key = worker.done().handle
-    try:
-        worker.store.touch(key, address, identity, signature)
-    except StaleHandleError:
-        return STALE
-    return DONE
-
-
-def read(target: ReleasedStoreTarget, operation: calls.Read) -> Outcome:
-    """The public call, which does the three steps."""
-    worker = target.workers[operation.reader]
-    try:
-        return used(worker.store.get(*worker.done().handle))
-    except StaleHandleError:
-        return STALE
-
-
-def look(target: ReleasedStoreTarget, operation: calls.Look) -> Outcome:
-    """The first step of reading."""
-    worker = target.workers[operation.reader]
-    handle = worker.inbox[0].handle
-    try:
-        worker.looked = worker.store.reader.look(handle.address, handle.identity)
-    except StaleHandleError:
-        worker.done()
-        return STALE
-    return DONE
-
-
-def acknowledge(target: ReleasedStoreTarget, operation: calls.Acknowledge) -> Outcome:
-    """The third, in whatever chunk is there by now (C-SHM-14)."""
-    worker = target.workers[operation.reader]
-    copied = worker.copied
-    assert copied is not None
-    worker.store.reader.acknowledge(worker.done().handle.address)
-    return used(worker.store.ser_de.deserialize(memoryview(copied)))
-
-
-PERFORM: CallTable = {
-    **object_storage_base.COMMON,
-    calls.Render: render,
-    calls.Put: put,
-    calls.Forge: forge,
-    calls.FreeUnused: free_unused,
-    **dict.fromkeys((calls.Reject, calls.End), object_storage_base.nothing),
-    calls.Repeat: object_storage_base.schedule,
-    calls.Resume: resume,
-    calls.ReaderTouch: reader_touch,
-    calls.Read: read,
-    calls.Look: look,
-    calls.Acknowledge: acknowledge,
-}

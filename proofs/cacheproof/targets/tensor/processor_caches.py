@@ -21,7 +21,7 @@ import cacheimpl.processor_cache as ours
 from cacheimpl.object_store import caches as object_store
 from cacheimpl.processor_cache import selectors
 from cacheimpl.processor_cache.errors import AllPinnedError, EndlessEvictionError, TooLargeError
-from cacheproof.model.target import CallTable, call_of, factory_of
+from cacheproof.model.target import ByOperation, factory_of
 from cacheproof.targets.vllm.child.driver import mirror as released_mirror
 from cacheproof.targets.vllm.child.driver.calls import Calls, Reply
 from cacheproof.targets.vllm.child.driver.sides import GIBIBYTE, Item, Message
@@ -46,29 +46,15 @@ from cachespec.lru.configuration import Config as LruConfig
 # The cache by recency -----------------------------------------------------------------------------------------------
 
 
-class LruCacheTarget:
+class LruCacheTarget(ByOperation):
     """One `LRUCache`; a value is its own size."""
 
     def __init__(self, kind: type[ours.LRUCache[int, int]] = ours.LRUCache, refused: Outcome = REFUSED) -> None:
         self._kind, self._refused = kind, refused
         self._cache: ours.LRUCache[int, int] = kind(0, getsizeof=int)
-        self._perform: CallTable = {
-            lru.Contains: lambda op: HIT if op.key in self._cache else MISS,
-            lru.Lookup: self._lookup,
-            lru.Get: lambda op: MISS if self._cache.get(op.key) is None else HIT,
-            lru.Put: self._put,
-            lru.Touch: lambda op: self._if_there(op.key, self._cache.touch),
-            lru.Pop: lambda op: self._if_there(op.key, self._cache.pop),
-            lru.Pin: self._pin,
-            lru.Clear: self._clear,
-            lru.Stat: lambda op: Outcome(Code.DONE, tuple(self._cache.stat(delta=True))),
-        }
 
     def reset(self, config: LruConfig) -> None:
         self._cache = self._kind(config.capacity, getsizeof=int)
-
-    def apply(self, operation: Operation) -> Outcome:
-        return call_of(self._perform, operation)(operation)
 
     def observe(self) -> Mapping[str, Observation]:
         cache = self._cache
@@ -78,6 +64,12 @@ class LruCacheTarget:
 
     def close(self) -> None:
         """Nothing is held."""
+
+    def _contains(self, op: lru.Contains) -> Outcome:
+        return HIT if op.key in self._cache else MISS
+
+    def _get(self, op: lru.Get) -> Outcome:
+        return MISS if self._cache.get(op.key) is None else HIT
 
     def _lookup(self, op: lru.Lookup) -> Outcome:
         try:
@@ -96,6 +88,15 @@ class LruCacheTarget:
         except EndlessEvictionError:
             return DIVERGED
         return DONE
+
+    def _touch(self, op: lru.Touch) -> Outcome:
+        return self._if_there(op.key, self._cache.touch)
+
+    def _pop(self, op: lru.Pop) -> Outcome:
+        return self._if_there(op.key, self._cache.pop)
+
+    def _stat(self, _: lru.Stat) -> Outcome:
+        return Outcome(Code.DONE, tuple(self._cache.stat(delta=True)))
 
     def _if_there(self, key: int, call: Callable[[int], object]) -> Outcome:
         """The call returns nothing of interest: whether the key is there is asked before."""
@@ -166,7 +167,7 @@ def without_shared_memory() -> Iterator[None]:
         names.update(before)
 
 
-class SelectorsTarget:
+class SelectorsTarget(ByOperation):
     """The four functions, as an engine calls them. A store in shared memory is chosen, and not made."""
 
     def __init__(self, *, with_registry: bool, balanced_outside: bool = False) -> None:
@@ -177,9 +178,6 @@ class SelectorsTarget:
     def reset(self, _: Any) -> None:
         self._started = False
         self._shown = dict.fromkeys(("frontend", "engine", "worker", "private"), NO_CACHE)
-
-    def apply(self, operation: Operation) -> Outcome:
-        return call_of({Profile: self._profile, Start: self._start}, operation)(operation)
 
     def _profile(self, _: Profile) -> Outcome:
         return DONE if self._started else REFUSED

@@ -14,7 +14,7 @@ from functools import partial
 from cacheimpl.ring import ReleasedRingBuffer, RingEra, SingleWriterShmRingBuffer
 from cacheimpl.ring.errors import RingFullError
 from cacheproof.foundation.errors import InputError
-from cacheproof.model.target import CallTable, call_of, factory_of, once_reset
+from cacheproof.model.target import ByOperation, factory_of, once_reset
 from cachespec.kernel import ABSENT, DONE, REFUSED, STALE, Code, Observation, Operation, Outcome
 from cachespec.ring import operations as calls
 from cachespec.ring.configuration import Config
@@ -23,7 +23,7 @@ from cachespec.ring.state import Handle
 HEADER = SingleWriterShmRingBuffer.ID_NBYTES + SingleWriterShmRingBuffer.SIZE_NBYTES
 
 
-class RingTarget:
+class RingTarget(ByOperation):
     """One ring in one configuration, and its successors."""
 
     def __init__(self) -> None:
@@ -67,9 +67,6 @@ class RingTarget:
             ring.close()
         self._rings = []
 
-    def apply(self, operation: Operation) -> Outcome:
-        return call_of(PERFORM, operation)(self, operation)
-
     def observe(self) -> Mapping[str, Observation]:
         ring = self.writer
         return {
@@ -97,66 +94,50 @@ class RingTarget:
         self.handles[handle] = max(0, self.handles[handle])
         return there
 
+    def _allocate(self, operation: calls.Allocate) -> Outcome:
+        """The chunk is written, and each reader has a handle."""
+        size, content = self.config.sizes[operation.content], operation.content
+        try:
+            address, identity = self.writer.allocate_buf(size)
+        except RingFullError:
+            return REFUSED
+        with self.writer.access_buf(address) as (data, _):
+            data[:] = bytes([content + 1]) * size
+        place = address % self.config.capacity
+        self.handles.update((reader, content, identity, place, self.number) for reader in range(self.config.readers))
+        return Outcome(Code.DONE, (address, identity))
+
+    def _read(self, operation: calls.Read) -> Outcome:
+        """As a caller of the ring does: segment and id are compared."""
+        if not self.take(operation):
+            return ABSENT
+        if operation.segment != self.number:
+            return STALE
+        with self.reader(operation.reader).access_buf(operation.place) as (data, (found, _)):
+            return Outcome(Code.HIT, tuple(data)) if found == operation.identity else STALE
+
+    def _revoke(self, operation: calls.Revoke) -> Outcome:
+        """The handle keeps no chunk any more."""
+        return DONE if self.take(operation) else ABSENT
+
+    def _free(self, operation: calls.Free) -> Outcome:
+        """Ids."""
+        return Outcome(Code.DONE, self.writer.free_buf(self.may_go, operation.want))
+
+    def _clear(self, _: calls.Clear) -> Outcome:
+        """The caller says who may go."""
+        self.writer.clear(self.may_go)
+        return DONE
+
+    def _restart(self, _: calls.Restart) -> Outcome:
+        """Another writer, with a segment of its own."""
+        self.number += 1
+        self.begin()
+        return DONE
+
 
 open_ring = factory_of("ring", RingTarget)
 """The ring, normatively."""
-
-
-def allocate(target: RingTarget, operation: calls.Allocate) -> Outcome:
-    """The chunk is written, and each reader has a handle."""
-    size, content = target.config.sizes[operation.content], operation.content
-    try:
-        address, identity = target.writer.allocate_buf(size)
-    except RingFullError:
-        return REFUSED
-    with target.writer.access_buf(address) as (data, _):
-        data[:] = bytes([content + 1]) * size
-    place = address % target.config.capacity
-    target.handles.update((reader, content, identity, place, target.number) for reader in range(target.config.readers))
-    return Outcome(Code.DONE, (address, identity))
-
-
-def read(target: RingTarget, operation: calls.Read) -> Outcome:
-    """As a caller of the ring does: segment and id are compared."""
-    if not target.take(operation):
-        return ABSENT
-    if operation.segment != target.number:
-        return STALE
-    with target.reader(operation.reader).access_buf(operation.place) as (data, (found, _)):
-        return Outcome(Code.HIT, tuple(data)) if found == operation.identity else STALE
-
-
-def revoke(target: RingTarget, operation: calls.Revoke) -> Outcome:
-    """The handle keeps no chunk any more."""
-    return DONE if target.take(operation) else ABSENT
-
-
-def free(target: RingTarget, operation: calls.Free) -> Outcome:
-    """Ids."""
-    return Outcome(Code.DONE, target.writer.free_buf(target.may_go, operation.want))
-
-
-def clear(target: RingTarget, operation: Operation) -> Outcome:
-    """The caller says who may go."""
-    target.writer.clear(target.may_go)
-    return DONE
-
-
-def restart(target: RingTarget, operation: Operation) -> Outcome:
-    """Another writer, with a segment of its own."""
-    target.number += 1
-    target.begin()
-    return DONE
-
-
-PERFORM: CallTable = {
-    calls.Allocate: allocate,
-    calls.Read: read,
-    calls.Revoke: revoke,
-    calls.Free: free,
-    calls.Clear: clear,
-    calls.Restart: restart,
-}
 
 
 # Eras ---------------------------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ configuration to configuration.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -21,10 +21,10 @@ from cacheimpl.scheduler.requests import arrived, feasible
 from cacheimpl.writing import IN_PLACE, Writing
 from cacheproof.model.burst import Answered, Together
 from cacheproof.model.registry import component_named
-from cacheproof.model.target import TargetError, once_reset
+from cacheproof.model.target import ByOperation, TargetError, once_reset
 from cacheproof.tensor_models.model import named, outcome_of
 from cacheproof.tensor_models.scheduler import decode, remote_of, tables_of
-from cachespec.kernel import DONE, PRESENT, TOO_LARGE, Observation, Operation, Outcome
+from cachespec.kernel import DONE, PRESENT, TOO_LARGE, Observation, Outcome
 from cachespec.scheduler import operations as calls
 from cachespec.scheduler.configuration import Config
 from cachespec.scheduler.state import State, View
@@ -46,7 +46,7 @@ def extent_of(config: Config) -> tensors.Extent:
     )
 
 
-class RoundsTarget:
+class RoundsTarget(ByOperation):
     """One scheduler in one configuration. An extent that is given holds for every configuration."""
 
     def __init__(self, device: str = "cpu", *, extent: tensors.Extent | None = None, write: Writing = IN_PLACE) -> None:
@@ -66,12 +66,6 @@ class RoundsTarget:
         self.tables = tables_of(config, self._device)
         pool = kv_blocks.empty(self.tables.kv, config.kv_blocks)
         self.state = tensors.empty(self.tables, pool, config.ahead, remote_of(config, self._device))
-
-    def apply(self, operation: Operation) -> Outcome:
-        perform = PERFORM.get(type(operation))
-        if perform is None:
-            raise TargetError(f"there is no call for {operation.wire_name()}")
-        return perform(self, operation)
 
     def burst(self, together: Together) -> Answered:
         """Arrivals are one; anything else is one call after the other."""
@@ -128,11 +122,11 @@ class RoundsTarget:
         self.state = arrived(self.tables, state, joining, order)
         return list(zip(asked, outcomes, strict=True))
 
-    def add(self, op: calls.Add) -> Outcome:
+    def _add(self, op: calls.Add) -> Outcome:
         """One arrives."""
         return self.kept(tensors.add(self.tables, self.state, self.number(self.row(op.request))))
 
-    def schedule(self, _: calls.Schedule) -> Outcome:
+    def _schedule(self, _: calls.Schedule) -> Outcome:
         """A round, to its end."""
         state, code = tensors.schedule(self.tables, self.state, extent=self.extent, write=self._write)
         self.calls = 0
@@ -145,7 +139,7 @@ class RoundsTarget:
         values, count = tensors.shown(self.tables, state)
         return outcome_of(int(code), values.tolist(), int(count) if int(code) == 0 else 0)
 
-    def update(self, op: calls.Update) -> Outcome:
+    def _update(self, op: calls.Update) -> Outcome:
         """The output of a plan; whoever is done is released."""
         accepted = self.number(op.accepted)
         state, code = tensors.update(self.tables, self.state, accepted, extent=self.extent, write=self._write)
@@ -155,47 +149,33 @@ class RoundsTarget:
         self.state = state
         return outcome_of(int(code), values.tolist(), int(count))
 
-    def abort(self, op: calls.Abort) -> Outcome:
+    def _abort(self, op: calls.Abort) -> Outcome:
         """One is gone."""
         return self.kept(tensors.abort(self.tables, self.state, self.number(self.row(op.request)), write=self._write))
 
-    def reset_prefix_cache(self, _: calls.ResetPrefixCache) -> Outcome:
+    def _reset_prefix_cache(self, _: calls.ResetPrefixCache) -> Outcome:
         """Of blocks."""
         return self.kept(tensors.reset_prefix_cache(self.tables, self.state))
 
-    def reset_running(self, _: calls.ResetRunning) -> Outcome:
+    def _reset_running(self, _: calls.ResetRunning) -> Outcome:
         """Of blocks, after all that run were preempted."""
         return self.kept(tensors.reset_running(self.tables, self.state, write=self._write))
 
-    def compile(self, op: calls.Compile) -> Outcome:
+    def _compile(self, op: calls.Compile) -> Outcome:
         """A grammar is there."""
         return self.kept(tensors.compiled(self.tables, self.state, self.number(self.row(op.request))))
 
-    def bring_output(self, op: calls.BringOutput) -> Outcome:
+    def _bring_output(self, op: calls.BringOutput) -> Outcome:
         """An encoder output arrives."""
         return self.kept(tensors.bring_output(self.tables, self.state, self.number(self.content(op.content))))
 
-    def lose_output(self, op: calls.LoseOutput) -> Outcome:
+    def _lose_output(self, op: calls.LoseOutput) -> Outcome:
         """An encoder output is lost."""
         return self.kept(tensors.lose_output(self.tables, self.state, self.number(self.content(op.content))))
 
-    def reset_encoder_cache(self, _: calls.ResetEncoderCache) -> Outcome:
+    def _reset_encoder_cache(self, _: calls.ResetEncoderCache) -> Outcome:
         """Of encoder outputs."""
         return self.kept(tensors.reset_encoder_cache(self.tables, self.state))
-
-
-PERFORM: Mapping[type[Operation], Callable[[RoundsTarget, Any], Outcome]] = {
-    calls.Add: RoundsTarget.add,
-    calls.Schedule: RoundsTarget.schedule,
-    calls.Update: RoundsTarget.update,
-    calls.Abort: RoundsTarget.abort,
-    calls.ResetPrefixCache: RoundsTarget.reset_prefix_cache,
-    calls.ResetEncoderCache: RoundsTarget.reset_encoder_cache,
-    calls.ResetRunning: RoundsTarget.reset_running,
-    calls.Compile: RoundsTarget.compile,
-    calls.BringOutput: RoundsTarget.bring_output,
-    calls.LoseOutput: RoundsTarget.lose_output,
-}
 
 
 def open_bursts(device: str) -> RoundsTarget:
