@@ -137,19 +137,20 @@ def _case(setting: Setting, result: ReplayResult, name: str, amiss: list[str], t
 def _capacity(text: str, workload: Workload) -> int:
     if text == INFINITE:
         return workload.infinite
-    if not text.isascii() or not text.isdigit() or len(text) > LONGEST_COUNT or int(text) == 0:
-        raise InputError(
-            f"the capacity is an integer from 1 to {'9' * LONGEST_COUNT}, or '{INFINITE}', not '{shortened(text)}'"
-        )
-    return int(text)
+    return _count("capacity", text, INFINITE)
 
 
 def _concurrency(text: str) -> int:
     if text == CLOCK:
         return BY_CLOCK
+    return _count("concurrency", text, CLOCK)
+
+
+def _count(what: str, text: str, word: str) -> int:
+    """A count that may also be given by a word."""
     if not text.isascii() or not text.isdigit() or len(text) > LONGEST_COUNT or int(text) == 0:
         raise InputError(
-            f"the concurrency is an integer from 1 to {'9' * LONGEST_COUNT}, or '{CLOCK}', not '{shortened(text)}'"
+            f"the {what} is an integer from 1 to {'9' * LONGEST_COUNT}, or '{word}', not '{shortened(text)}'"
         )
     return int(text)
 

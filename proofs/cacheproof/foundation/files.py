@@ -6,7 +6,9 @@ import json
 import os
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+import msgspec
 
 from cacheproof.foundation.errors import InputError
 
@@ -26,6 +28,25 @@ def replace_file(path: Path, text: str) -> None:
     except BaseException:
         Path(unfinished).unlink(missing_ok=True)
         raise
+
+
+T = TypeVar("T")
+
+
+def kept_json(path: Path, kind: type[T], missing: str) -> T:
+    """What a JSON file of this kind keeps. Raises InputError that says what is `missing` if there is no such file."""
+    if not path.is_file():
+        raise InputError(missing)
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=kind)
+    except (OSError, msgspec.DecodeError) as error:
+        raise InputError(f"{path}: {error}") from None
+
+
+def keep_json(path: Path, value: object) -> None:
+    """Put the value in the place of what the JSON file keeps, indented; its folder is made if there is none."""
+    path.parent.mkdir(exist_ok=True)
+    replace_file(path, msgspec.json.format(msgspec.json.encode(value), indent=1).decode() + "\n")
 
 
 def append_to_file(path: Path, text: str, option: str) -> None:

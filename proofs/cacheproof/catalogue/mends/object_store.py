@@ -182,11 +182,11 @@ def as_if_not_expected(own: AnyTransition, *, cleared: bool) -> AnyTransition:
 # Workers ------------------------------------------------------------------------------------------------------------
 
 
-def touch_what_is_meant(own: AnyTransition) -> AnyTransition:
-    """C-SHM-10: a touch looks first whether the chunk is the one that the handle names."""
+def if_meant(own: AnyTransition, stage: int, task: int) -> AnyTransition:
+    """A worker at this stage of this task looks first whether the chunk is the one that the handle names."""
 
-    def touch(config: Config, store: Store, op: ReaderTouch) -> Result:
-        if not busy(store, op.reader, IDLE, TOUCHING):
+    def meant(config: Config, store: Store, op: ReaderTouch | Acknowledge) -> Result:
+        if not busy(store, op.reader, stage, task):
             return store, NOT_THERE
         worker = store.workers[op.reader]
         if not counting.is_meant(config, store, worker.inbox[0].handle):
@@ -194,22 +194,17 @@ def touch_what_is_meant(own: AnyTransition) -> AnyTransition:
         changed: Result = own(config, store, op)
         return changed
 
-    return touch
+    return meant
+
+
+def touch_what_is_meant(own: AnyTransition) -> AnyTransition:
+    """C-SHM-10: before a touch."""
+    return if_meant(own, IDLE, TOUCHING)
 
 
 def looking_again(own: AnyTransition) -> AnyTransition:
-    """C-SHM-14: after the copy the id is checked again."""
-
-    def acknowledge(config: Config, store: Store, op: Acknowledge) -> Result:
-        if not busy(store, op.reader, COPIED, READING):
-            return store, NOT_THERE
-        worker = store.workers[op.reader]
-        if not counting.is_meant(config, store, worker.inbox[0].handle):
-            return with_worker(store, op.reader, next_one(worker)), STALE
-        changed: Result = own(config, store, op)
-        return changed
-
-    return acknowledge
+    """C-SHM-14: after the copy, again."""
+    return if_meant(own, COPIED, READING)
 
 
 def in_order(own: AnyTransition) -> AnyTransition:

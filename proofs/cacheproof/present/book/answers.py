@@ -16,7 +16,7 @@ import msgspec
 
 from cacheproof.foundation.breadth_first import BreadthFirst
 from cacheproof.foundation.errors import InputError
-from cacheproof.foundation.files import replace_file
+from cacheproof.foundation.files import keep_json
 from cacheproof.model.registry import AnyComponent, components, scope_file
 from cacheproof.model.scope import DEFAULT, Scope, scopes_of
 from cacheproof.model.wording import operation_text, outcome_text
@@ -75,7 +75,7 @@ def keep() -> None:
     found = {
         component.name: derived(component) for component in components().values() if scope_file(component).is_file()
     }
-    replace_file(FILE, msgspec.json.format(msgspec.json.encode(found), indent=1).decode() + "\n")
+    keep_json(FILE, found)
 
 
 def _explored(component: AnyComponent) -> Iterator[Seen]:

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from cacheproof.foundation.errors import InputError
-from cacheproof.foundation.files import replace_file
+from cacheproof.foundation.files import keep_json, kept_json
 from cacheproof.releases.engine.blame import Clean, Row
 
 FOLDER = Path(__file__).parent / "runs"
@@ -28,13 +27,8 @@ def path_of(name: str) -> Path:
 
 def read(name: str) -> Runs:
     """The tables that are kept. Raises InputError if there are none."""
-    path = path_of(name)
-    if not path.is_file():
-        raise InputError(f"no run is kept of {name} as a whole engine: cacheproof engine {name} --planted --keep")
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=Runs)
-    except (OSError, msgspec.DecodeError) as error:
-        raise InputError(f"{path}: {error}") from None
+    missing = f"no run is kept of {name} as a whole engine: cacheproof engine {name} --planted --keep"
+    return kept_json(path_of(name), Runs, missing)
 
 
 def write(name: str, *, planted: Iterable[Row] | None = None, clean: Iterable[Clean] | None = None) -> Path:
@@ -45,6 +39,5 @@ def write(name: str, *, planted: Iterable[Row] | None = None, clean: Iterable[Cl
         before = msgspec.structs.replace(before, planted=tuple(planted))
     if clean is not None:
         before = msgspec.structs.replace(before, clean=tuple(clean))
-    path.parent.mkdir(exist_ok=True)
-    replace_file(path, msgspec.json.format(msgspec.json.encode(before), indent=1).decode() + "\n")
+    keep_json(path, before)
     return path

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from cacheproof.foundation.errors import InputError
-from cacheproof.foundation.files import replace_file
+from cacheproof.foundation.files import keep_json, kept_json
 from cacheproof.releases.planted.historic import Judged
 from cacheproof.releases.planted.trial import Fate
 from cacheproof.targets.vllm.release import Release
@@ -46,20 +45,14 @@ def write(release: Release, fates: Iterable[Fate], *, steps: int, seed: int) -> 
     """Keep a run in place of the one before."""
     run = Run(steps, seed, tuple(_row(fate) for fate in fates))
     path = path_of(release)
-    path.parent.mkdir(exist_ok=True)
-    replace_file(path, msgspec.json.format(msgspec.json.encode(run), indent=1).decode() + "\n")
+    keep_json(path, run)
     return path
 
 
 def read(release: Release) -> Run:
     """The run that is kept of a release; raises InputError where there is none."""
-    path = path_of(release)
-    if not path.is_file():
-        raise InputError(f"no run is kept of {release.name}: cacheproof planted {release.name} --keep")
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=Run)
-    except (OSError, msgspec.DecodeError) as error:
-        raise InputError(f"{path}: {error}") from None
+    missing = f"no run is kept of {release.name}: cacheproof planted {release.name} --keep"
+    return kept_json(path_of(release), Run, missing)
 
 
 class Historic(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -91,21 +84,14 @@ def write_historic(release: Release, rows: Iterable[Judged], *, steps: int, viol
         if of_the_same and before.names == [row.name for row in rows]:
             others = tuple(row for row in before.rows if row.seed not in {one.seed for one in rows})
     every = sorted((*others, *rows), key=lambda row: row.seed)
-    path.parent.mkdir(exist_ok=True)
-    text = msgspec.json.format(msgspec.json.encode(Historic(steps, violations, tuple(every))), indent=1).decode()
-    replace_file(path, text + "\n")
+    keep_json(path, Historic(steps, violations, tuple(every)))
     return path
 
 
 def read_historic(release: Release) -> Historic:
     """The runs of historic bugs that are kept of a release; raises InputError where there is none."""
-    path = historic_path_of(release)
-    if not path.is_file():
-        raise InputError(f"no run is kept of {release.name}: cacheproof planted {release.name} --historic --keep")
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=Historic)
-    except (OSError, msgspec.DecodeError) as error:
-        raise InputError(f"{path}: {error}") from None
+    missing = f"no run is kept of {release.name}: cacheproof planted {release.name} --historic --keep"
+    return kept_json(historic_path_of(release), Historic, missing)
 
 
 def historic_path_of(release: Release) -> Path:

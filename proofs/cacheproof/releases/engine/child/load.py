@@ -13,6 +13,7 @@ import os
 import random
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,7 +41,7 @@ class Wanted:
     images: list[int]
     outputs: int
     aborted_after: int
-    """Output tokens after which it is aborted; 0 if it is not aborted."""
+    """Output tokens after which it is aborted; 0 if it is not aborted, and negative: so many steps after it arrived."""
     priority: int
     step: int
     """The step before which it arrives."""
@@ -151,37 +152,67 @@ def run(settings: dict[str, Any], tell: Any) -> dict[str, Any]:
     watched(scheduler, counts)
     shown = pictures() if settings["images"] else []
     wanted = load(settings["seed"], settings["requests"], images=settings["images"])
-    tokens: dict[str, list[int]] = {str(number): [] for number in range(len(wanted))}
-    live, arrived, ended, step, began = set[str](), 0, 0, 0, time.monotonic()
-    while arrived < len(wanted) or live:
-        while arrived < len(wanted) and (wanted[arrived].step <= step or not live) and len(live) < 40:
-            add(vllm, engine, str(arrived), wanted[arrived], shown, by_priority=settings["priority"])
-            live.add(str(arrived))
-            arrived += 1
-        for output in engine.step():
-            name = output.request_id
-            if name not in live:
-                continue
-            tokens[name] = list(output.outputs[0].token_ids)
-            limit = wanted[int(name)].aborted_after
-            if limit and len(tokens[name]) >= limit and not output.finished:
-                engine.abort_request([name])
-                counts.aborted += 1
-            if output.finished or (limit and len(tokens[name]) >= limit):
-                tokens[name] = tokens[name][: limit or None]
-                live.discard(name)
-                ended += 1
-                tell({"ended": ended})
-        step += 1
+    began = time.monotonic()
+    tokens = serve(engine, wanted, shown, counts, by_priority=settings["priority"], ended=lambda n: tell({"ended": n}))
     counts.seconds = time.monotonic() - began
     managers = [type(getattr(scheduler, name)) for name in ("kv_cache_manager", "encoder_cache_manager")]
     return {
         "version": str(vllm.__version__),
         "scheduler": f"{type(scheduler).__module__}.{type(scheduler).__name__}",
         "managers": [f"{one.__module__}.{one.__name__}" for one in managers],
-        "tokens": [tokens[str(number)] for number in range(len(wanted))],
+        "tokens": [made[: one.aborted_after or None] for one, made in zip(wanted, tokens)],  # noqa: B905  # as many
         "counts": vars(counts),
     }
+
+
+def serve(
+    engine: Any,
+    wanted: list[Wanted],
+    shown: list[Any],
+    counts: Counts,
+    *,
+    by_priority: bool,
+    ended: Callable[[int], object] = lambda count: None,
+    most_steps: int | None = None,
+) -> list[list[int]]:
+    """Serve a load; the tokens of each request. `ended` hears how many requests have ended whenever one has.
+
+    A request with a negative `aborted_after` is aborted so many steps after it arrived. Raises what the engine raises,
+    and TimeoutError if requests have no end after `most_steps`.
+    """
+    vllm: Any = importlib.import_module("vllm")
+    tokens: list[list[int]] = [[] for _ in wanted]
+    live, came = set[str](), dict[str, int]()
+    arrived, step, over = 0, 0, 0
+    while arrived < len(wanted) or live:
+        if most_steps is not None and step > most_steps:
+            raise TimeoutError(f"{len(live)} requests have no end after {step:,} steps")
+        while arrived < len(wanted) and (wanted[arrived].step <= step or not live) and len(live) < 40:
+            add(vllm, engine, str(arrived), wanted[arrived], shown, by_priority=by_priority)
+            live.add(str(arrived))
+            came[str(arrived)] = step
+            arrived += 1
+        for name in sorted(live, key=int):
+            limit = wanted[int(name)].aborted_after
+            if limit < 0 and step >= came[name] - limit:
+                engine.abort_request([name])
+                counts.aborted += 1
+                live.discard(name)
+        for output in engine.step():
+            name = output.request_id
+            if name not in live:
+                continue
+            tokens[int(name)] = list(output.outputs[0].token_ids)
+            limit = wanted[int(name)].aborted_after
+            if limit > 0 and len(tokens[int(name)]) >= limit and not output.finished:
+                engine.abort_request([name])
+                counts.aborted += 1
+            if output.finished or (limit > 0 and len(tokens[int(name)]) >= limit):
+                live.discard(name)
+                over += 1
+                ended(over)
+        step += 1
+    return tokens
 
 
 def add(vllm: Any, engine: Any, name: str, one: Wanted, shown: list[Any], *, by_priority: bool) -> None:

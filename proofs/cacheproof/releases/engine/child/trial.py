@@ -65,41 +65,6 @@ def _words(rng: random.Random, number: int, count: int, *, images: bool) -> list
     return words
 
 
-def serve(engine: Any, wanted: list[Wanted], shown: list[Any], counts: Any, *, by_priority: bool) -> list[list[int]]:
-    """Serve a load; the tokens of each request. Raises what the engine raises, and TimeoutError if requests starve."""
-    vllm: Any = importlib.import_module("vllm")
-    tokens: list[list[int]] = [[] for _ in wanted]
-    live, arrived, step = set[str](), 0, 0
-    came = dict[str, int]()
-    while arrived < len(wanted) or live:
-        if step > STEPS_FOR_REQUEST * len(wanted):
-            raise TimeoutError(f"{len(live)} requests have no end after {step:,} steps")
-        while arrived < len(wanted) and (wanted[arrived].step <= step or not live) and len(live) < 40:
-            common.add(vllm, engine, str(arrived), wanted[arrived], shown, by_priority=by_priority)
-            live.add(str(arrived))
-            came[str(arrived)] = step
-            arrived += 1
-        for name in sorted(live, key=int):
-            limit = wanted[int(name)].aborted_after
-            if limit < 0 and step >= came[name] - limit:
-                engine.abort_request([name])
-                counts.aborted += 1
-                live.discard(name)
-        for output in engine.step():
-            name = output.request_id
-            if name not in live:
-                continue
-            tokens[int(name)] = list(output.outputs[0].token_ids)
-            limit = wanted[int(name)].aborted_after
-            if limit > 0 and len(tokens[int(name)]) >= limit and not output.finished:
-                engine.abort_request([name])
-                counts.aborted += 1
-            if output.finished or (limit > 0 and len(tokens[int(name)]) >= limit):
-                live.discard(name)
-        step += 1
-    return tokens
-
-
 def perform(engine: Any, settings: dict[str, Any], trial: dict[str, Any], shown: list[Any]) -> dict[str, Any]:
     """One trial, in a process of its own."""
     core = engine.engine_core.engine_core
@@ -120,7 +85,10 @@ def perform(engine: Any, settings: dict[str, Any], trial: dict[str, Any], shown:
     wanted = load(trial["seed"], trial["requests"], images=settings["images"])
     answer: dict[str, Any] = {}
     try:
-        answer["tokens"] = serve(engine, wanted, shown, counts, by_priority=settings["priority"])
+        most = STEPS_FOR_REQUEST * len(wanted)
+        answer["tokens"] = common.serve(
+            engine, wanted, shown, counts, by_priority=settings["priority"], most_steps=most
+        )
     except Exception as error:  # noqa: BLE001  # whatever ends the engine is an answer
         answer["error"] = f"{type(error).__name__}: {error}"
     counts.seconds = time.monotonic() - began
