@@ -18,7 +18,7 @@ from cacheproof.bench.peers.tlc import tlc_is_missing
 from cacheproof.bench.released import ReleasedProcesses
 from cacheproof.foundation.console import Report, interruptible, progress
 from cacheproof.foundation.errors import ExitStatus, InputError
-from cacheproof.foundation.files import file_to_write, replace_file
+from cacheproof.foundation.files import file_to_write, replace_named_file
 
 PANEL = "Maintaining the project"
 SPIN, TLC = "spin", "tlc="
@@ -63,7 +63,7 @@ def command(
         )
         notes += [line for find in _notes(results) for line in _shown(find, show, small=small)]
     if plot is not None:
-        _written(plot, growth_curves(results))
+        replace_named_file(plot, growth_curves(results))
     missed = any(row.met is False for _, rows in results for row in rows)
     data = {
         "with": beside or None,
@@ -123,13 +123,6 @@ def _notes(results: Results) -> list[Notes]:
 def _shown(find: Notes, show: Callable[[str], object], *, small: bool) -> Sequence[str]:
     show("what has to be known beside the figures")
     return find(small=small)
-
-
-def _written(path: Path, text: str) -> None:
-    try:
-        replace_file(path, text)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be written: {error.strerror}") from None
 
 
 @contextmanager

@@ -11,7 +11,7 @@ import typer
 from rich.table import Table
 
 from cacheproof.device.listing import Asked, Check, Show, checks_named, figure_named
-from cacheproof.device.records import KERNEL_COLUMNS, kernel_rows
+from cacheproof.device.records import KERNEL_COLUMNS, kernel_rows, rounded
 from cacheproof.device.running import PASSED, CheckResult, Outcome, performed, performed_apart, resumed, run, write
 from cacheproof.foundation.console import Report, announce, interruptible, progress
 from cacheproof.foundation.errors import InputError, MissingExtraError
@@ -164,15 +164,10 @@ def _figures(result: CheckResult) -> list[Any]:
         if "median" not in figure:
             continue
         unit = figure["unit"]
-        spread = f"{_number(figure['least'])} to {_number(figure['most'])}"
-        table.add_row(figure["name"], figure["size"], f"{_number(figure['median'])} {unit}", spread, _goal(figure))
+        spread = f"{rounded(figure['least'])} to {rounded(figure['most'])}"
+        table.add_row(figure["name"], figure["size"], f"{rounded(figure['median'])} {unit}", spread, _goal(figure))
     said = [f"{one['name']}: {one['says']}" for one in result.figures() if "says" in one]
     return [*([table] if table.row_count else []), *said]
-
-
-def _number(value: float) -> str:
-    """In three digits, or as many as there are before the point."""
-    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
 
 
 def _goal(figure: dict[str, Any]) -> str:
@@ -180,7 +175,7 @@ def _goal(figure: dict[str, Any]) -> str:
         return ""
     bound = "at most" if figure_named(figure["name"]).goal_is_most else "at least"
     judged = {True: "met", False: "MISSED", None: "not asked of this machine"}[figure["met"]]
-    return f"{bound} {_number(figure['goal'])} {figure['unit']}: {judged}"
+    return f"{bound} {rounded(figure['goal'])} {figure['unit']}: {judged}"
 
 
 def _left_out(result: CheckResult) -> list[str]:

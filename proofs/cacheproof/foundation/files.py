@@ -30,6 +30,14 @@ def replace_file(path: Path, text: str) -> None:
         raise
 
 
+def replace_named_file(path: Path, text: str) -> None:
+    """Put the text in the place of a file that a user named. Raises InputError if it cannot be written."""
+    try:
+        replace_file(path, text)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written: {error.strerror}") from None
+
+
 T = TypeVar("T")
 
 

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from cacheproof.foundation.errors import InputError, MissingExtraError
-from cacheproof.foundation.files import replace_file
+from cacheproof.foundation.errors import MissingExtraError
+from cacheproof.foundation.files import replace_named_file
 from cacheproof.model.scope import Scope
 from cacheproof.search.result import Ending, Exploration
 from cachespec.kernel import NORMATIVE
@@ -34,7 +34,7 @@ def accept(path: Path, found: Iterable[tuple[Scope, Exploration]]) -> int:
         if exploration.ending.conclusive and (exploration.variant != NORMATIVE or not exploration.violations):
             changed += _accept_run(tomlkit, tables[scope.name], scope, exploration)
     if changed:
-        _write(path, _spaced(tomlkit.dumps(document)))
+        replace_named_file(path, _spaced(tomlkit.dumps(document)))
     return changed
 
 
@@ -49,7 +49,7 @@ def accept_numbers(path: Path, found: Mapping[str, Mapping[str, Any]]) -> int:
             table["numbers"].update(found[str(table["name"])])
             changed += tomlkit.dumps(table) != before
     if changed:
-        _write(path, _spaced(tomlkit.dumps(document)))
+        replace_named_file(path, _spaced(tomlkit.dumps(document)))
     return changed
 
 
@@ -90,10 +90,3 @@ def _spaced(text: str) -> str:
             lines.append("")
         lines.append(line)
     return "\n".join(lines)
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        replace_file(path, text)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be written: {error.strerror}") from None

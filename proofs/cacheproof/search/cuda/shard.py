@@ -16,7 +16,7 @@ from cacheproof.search.canonical import canonical
 from cacheproof.search.cuda.build import ready
 from cacheproof.search.cuda.text import for_device
 from cacheproof.search.native.glue import Glue
-from cacheproof.search.native.library import INT, NUMBER, POINTER, library_name, packed, translated
+from cacheproof.search.native.library import INT, NUMBER, POINTER, declare, library_name, packed, translated
 from cacheproof.search.native.shard import coverage_of, exchanges, numbers
 from cacheproof.search.result import Coverage
 from cacheproof.search.rules import Where
@@ -100,9 +100,7 @@ def _declare(library: ctypes.CDLL) -> None:
         "cp_cuda_seen": (POINTER, [search, small]),
         "cp_cuda_coverage": (words, [search]),
     }
-    for name, (result, arguments) in signatures.items():
-        function = getattr(library, name)
-        function.restype, function.argtypes = result, arguments
+    declare(library, signatures)
 
 
 class CudaShard:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from cacheproof.model.registry import AnyComponent, AnyVariant
@@ -69,6 +70,13 @@ def compiled(component: AnyComponent, variant: AnyVariant) -> Compiled:
     return _LOADED[key]
 
 
+def declare(library: ctypes.CDLL, signatures: Mapping[str, tuple[Any, list[Any]]]) -> None:
+    """The result and the arguments of the library's functions."""
+    for name, (result, arguments) in signatures.items():
+        function = getattr(library, name)
+        function.restype, function.argtypes = result, arguments
+
+
 def _declare(loaded: ctypes.CDLL) -> None:
     """The types of the library's functions."""
     text, integers, numbers = ctypes.c_char_p, ctypes.POINTER(INT), ctypes.POINTER(NUMBER)
@@ -103,9 +111,7 @@ def _declare(loaded: ctypes.CDLL) -> None:
         "cp_operation": (text, [search, NUMBER]),
         "cp_state": (text, [search, NUMBER]),
     }
-    for name, (result, arguments) in signatures.items():
-        function = getattr(loaded, name)
-        function.restype, function.argtypes = result, arguments
+    declare(loaded, signatures)
 
 
 def packed(value: Any, kind: Type) -> bytes:
