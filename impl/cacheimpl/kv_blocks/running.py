@@ -7,6 +7,7 @@ the pool is written when the pool is read: one cell after the other if that is l
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol
@@ -27,6 +28,10 @@ MOST_STEPS = 256
 """The largest number of steps before the pool is written"""
 AHEAD = 256
 """The least number of blocks that one read of the free queue takes"""
+
+
+INTEGER = "q"
+"""The form of numbers that Python and tensors share: 64 bits with a sign."""
 
 
 class Advanced(NamedTuple):
@@ -232,20 +237,21 @@ class Running:
         put, add = SERVING.put, SERVING.add
         for begin in range(first, self._now, self._size):
             some = [self._calendar[step % self._size] for step in range(begin, min(begin + self._size, self._now))]
-            turns = torch.tensor([turn for step in some for turn in step], dtype=torch.int64)
-            stamps = [
-                rank
-                for number, step in enumerate(some, begin - first)
-                for rank in range(number * (self._width + 1) + 1, number * (self._width + 1) + 1 + len(step))
-            ]
-            blocks = torch.tensor(self._queue[taken : taken + len(turns)], dtype=torch.int64)
-            taken += len(turns)
+            each, ranks = array(INTEGER), array(INTEGER)
+            for number, step in enumerate(some, begin - first):
+                each.fromlist(step)
+                ranks.extend(range(number * (self._width + 1) + 1, number * (self._width + 1) + 1 + len(step)))
+            if not each:
+                continue
+            turns, stamps = column_of(each), column_of(ranks)
+            blocks = column_of(array(INTEGER, self._queue[taken : taken + len(each)]))
+            taken += len(each)
             who, one = self._rows.index_select(0, turns), torch.ones_like(turns)
             behind = who * pool.tables.shape[1] + pool.blocks.index_select(0, who)
             ended = pool.tables.view(-1).index_select(0, behind - 1).long()
             registering = torch.where(pool.severed.index_select(0, who), null_block(pool), ended)
             put(pool.carried, registering, contents.index_select(0, behind - 1))
-            put(pool.stamp, registering, torch.tensor(stamps, dtype=torch.int64) + pool.clock)
+            put(pool.stamp, registering, stamps + pool.clock)
             put(pool.tables, behind, blocks.to(pool.tables.dtype))
             put(pool.references, blocks, one)
             put(pool.carried, blocks, -1)
@@ -273,6 +279,11 @@ class Running:
         """The memory of the pool's tensors, which stay where they are."""
         named = {"contents": self._engine.config.contents, **self._pool._asdict()}
         return Cells(*(memoryview(named[name].view(-1).numpy()) for name in Cells._fields))
+
+
+def column_of(numbers: array[int]) -> Tensor:
+    """[count] int64: the same memory; there is at least one number."""
+    return torch.frombuffer(numbers, dtype=torch.int64)
 
 
 class Cells(NamedTuple):

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from cacheimpl.kv_cache_manager.allocation import allocate
 from cacheimpl.kv_cache_manager.blocks import KVCacheBlock
-from cacheimpl.kv_cache_manager.contents import Chains, Contents, HashFunction, Link, check_request
+from cacheimpl.kv_cache_manager.contents import Chains, HashFunction, Link, check_request
 from cacheimpl.kv_cache_manager.errors import (
     InvalidCountError,
     InvalidSettingError,
@@ -19,6 +19,7 @@ from cacheimpl.kv_cache_manager.errors import (
     StaleBlocksError,
 )
 from cacheimpl.kv_cache_manager.events import MAPS, Form
+from cacheimpl.kv_cache_manager.finding import LookedUp
 from cacheimpl.kv_cache_manager.ordinary import FullTables, TokenTables
 from cacheimpl.kv_cache_manager.pool import BlockPool
 from cacheimpl.kv_cache_manager.progress import executed_of
@@ -120,7 +121,6 @@ class CommonCalls:
             hash_block_size=layout.hash_block_size,
         )
         self._alignment = layout.alignment
-        contents = {size: Contents() for size in layout.block_sizes}
         self._groups = [
             TABLES.get(reach.kind, Tables)(
                 self._pool,
@@ -130,7 +130,7 @@ class CommonCalls:
                     number if groups > 1 else None,
                     layout.hash_block_size,
                     compared=rules.verified or rules.whole_prefixes,
-                    contents=contents[size],
+                    registered=self._pool.registered,
                 ),
                 self.max_model_len,
                 caching=enable_caching,
@@ -143,7 +143,8 @@ class CommonCalls:
         ]
         self._tables = self._groups[0]
         for number, group in enumerate(self._groups):
-            group.beside = next((one for one in self._groups[:number] if one.block_size == group.block_size), None)
+            around = [*self._groups[number + 1 :], *self._groups[:number]][::-1]
+            group.beside = next((one for one in around if one.block_size == group.block_size), None)
 
     @property
     def usage(self) -> float:
@@ -266,7 +267,7 @@ class CommonCalls:
         if not longest:
             return [[] for _ in self._groups], 0, 0
         links = [
-            self._links(group, request, min(proof, most + group.block_size))
+            self._links(group, request, min(proof, most + group.proofs * group.block_size))
             for group, proof in zip(self._groups, proofs, strict=True)
         ]
         for tokens in range(longest, 0, -self._alignment):
@@ -276,6 +277,9 @@ class CommonCalls:
             ]
             there = [its for its in hits if its is not None]
             if len(there) == len(hits):
+                for group, its, found in zip(self._groups, links, there, strict=True):
+                    if group not in whole:
+                        group.looked_up = LookedUp.of(request, its[: len(found)], list(found))
                 return there, tokens, longest
         return [[] for _ in self._groups], 0, longest
 
@@ -288,11 +292,9 @@ class CommonCalls:
         """The contents of the request's full blocks: those that full attention has just looked up, if they do."""
         count = group.chains.full_blocks(request, tokens)
         for other in self._groups:
-            _, pieces, links = other.looked_up
+            _, _, links, _, _ = other.looked_up
             if other.reach.kind is Kind.FULL and other.block_size == group.block_size and len(links) >= count:
-                if other is not group:
-                    group.looked_up = request, pieces, group.chains.alike(links[:count])
-                return group.looked_up[2]
+                return links[:count]
         return group.links_of(request, tokens)
 
     def _allocated(

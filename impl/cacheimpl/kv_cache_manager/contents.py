@@ -1,21 +1,24 @@
 """Exact contents of full blocks, and the keys under which blocks are registered.
 
-A content is the tokens of a block, whatever else its keys and values depend on, and the content before it. Equal
-contents are one object while they are in use, so contents are compared by identity. A hash only leads to candidates.
+A content is the tokens of a block, whatever else its keys and values depend on, and the content before it. A request
+takes over the contents of registered blocks, so equal contents are mostly one object, and `alike` compares the rest by
+value. A hash only leads to candidates.
 """
 
 from __future__ import annotations
 
 import os
+import struct
 from array import array
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from itertools import repeat
 from typing import Any, NamedTuple
-from weakref import ref
 
 import torch
 
 from cacheimpl import counts
 from cacheimpl.kv_cache_manager.errors import InvalidRequestError
+from cacheimpl.kv_cache_manager.registered import Registered
 from cacheimpl.request import TokenRequest
 
 FIRST_PARENT = int.from_bytes(os.urandom(7), "big") + 1
@@ -28,15 +31,19 @@ HashFunction = Callable[[Any], int]
 
 FORM = "q"
 """The form of a packed token: 64 bits with a sign."""
+WIDTH = 8
+"""Bytes of a packed token."""
+AT_ONCE = 64
+"""Blocks whose tokens are taken apart with one call."""
 
 Piece = bytes | tuple[int, ...]
-"""The tokens of a full block, packed; as they are if one of them has more than 64 bits. Bytes keep their hash."""
+"""The tokens of a full block, packed; as they are if one of them has more than 64 bits."""
 
 
 class Content:
-    """The content of one full block. Made by `Contents` only."""
+    """The content of one full block."""
 
-    __slots__ = ("__weakref__", "extra_keys", "parent", "piece")
+    __slots__ = ("extra_keys", "parent", "piece")
 
     def __init__(self, parent: Content | None, piece: Piece, extra_keys: Hashable) -> None:
         self.parent, self.piece, self.extra_keys = parent, piece, extra_keys
@@ -47,53 +54,19 @@ class Content:
         return self.piece if isinstance(self.piece, tuple) else tuple(array(FORM, self.piece))
 
 
-class Reference(ref[Content]):
-    """A weak reference to a content, with its key."""
+def alike(one: Content | None, other: Content | None) -> bool:
+    """Whether two contents are equal, with all before them. None stands for the beginning of a sequence.
 
-    __slots__ = ("key",)
-    key: tuple[Any, ...]
-
-
-class Contents:
-    """The contents in use, each once. A weak dictionary with less ado: this is made for each full block."""
-
-    def __init__(self) -> None:
-        known: dict[tuple[Any, ...], Reference] = {}
-
-        def gone(reference: Reference) -> None:
-            if known.get(reference.key) is reference:
-                del known[reference.key]
-
-        self._known, self._gone = known, gone
-
-    def __len__(self) -> int:
-        """The number of contents in use."""
-        return len(self._known)
-
-    def chain(self, parent: Content | None, pieces: Sequence[Piece]) -> list[Content]:
-        """The contents of these tokens, one behind the other, as `of` without its calls; they depend on tokens only."""
-        known, gone, contents = self._known, self._gone, list[Content]()
-        for piece in pieces:
-            key = parent, piece, None
-            reference = known.get(key)
-            parent = None if reference is None else reference()
-            if parent is None:
-                parent = Content(key[0], piece, None)
-                reference = known[key] = Reference(parent, gone)
-                reference.key = key
-            contents.append(parent)
-        return contents
-
-    def of(self, parent: Content | None, piece: Piece, extra_keys: Hashable) -> Content:
-        """The content of these tokens behind this parent."""
-        key = parent, piece, extra_keys
-        known = self._known.get(key)
-        content = None if known is None else known()
-        if content is None:
-            content = Content(parent, piece, extra_keys)
-            reference = self._known[key] = Reference(content, self._gone)
-            reference.key = key
-        return content
+    Equal ones have one object as their parent from then on: the next comparison of what stands behind them is short.
+    """
+    ours, its = one, other
+    while ours is not its:
+        if ours is None or its is None or ours.piece != its.piece or ours.extra_keys != its.extra_keys:
+            return False
+        ours, its = ours.parent, its.parent
+    if one is not other and one is not None and other is not None:
+        one.parent = other.parent
+    return True
 
 
 class BlockHashType(NamedTuple):
@@ -105,14 +78,11 @@ class BlockHashType(NamedTuple):
 
 
 class Link(NamedTuple):
-    """One full block of a request, in a group of layers."""
+    """One full block of a request; the same in all groups of layers with blocks of this size."""
 
     content: Content
-    key: Hashable
-    """Under what the block is found: its hash, and, where there are several groups of layers, the group."""
     block_hash: Hashable
-    group: int = 0
-    """Of layers."""
+    """Under this hash and the group of layers the block is found."""
 
 
 # Hashing ------------------------------------------------------------------------------------------------------------
@@ -249,15 +219,12 @@ def hash_of(key: Any, *, several: bool) -> tuple[Hashable, int]:
     return key if several else (key, 0)
 
 
-def _first(
-    copies: Mapping[int, Any] | None, parent: Content | None, piece: Piece, extra_keys: Hashable
-) -> Content | None:
-    """The content of the first of these blocks, if it is this one."""
-    for block in copies.values() if copies else ():
-        content: Content = block.content
-        same = content.parent is parent and content.piece == piece and content.extra_keys == extra_keys
-        return content if same else None
-    return None
+def packed(tokens: Sequence[Any]) -> bytes | None:
+    """The tokens in `FORM`, one behind the other; None if one of them is no integer, or has more than 64 bits."""
+    try:
+        return struct.pack(f"{len(tokens)}{FORM}", *tokens)
+    except (struct.error, TypeError, OverflowError):
+        return None
 
 
 # Chains of one manager ----------------------------------------------------------------------------------------------
@@ -274,19 +241,20 @@ class Chains:
         hash_size: int | None = None,
         *,
         compared: bool = True,
-        contents: Contents | None = None,
+        registered: Registered | None = None,
     ) -> None:
         self.block_size = block_size
         self.scale = block_size // (hash_size or block_size)
         """Hashes that a request brings for each block; the last one stands for the block."""
         self.group = group
         """None where there is one group only."""
-        self.contents = Contents() if contents is None else contents
-        """Groups with blocks of one size share them: a key says of which group a block is."""
+        self.registered = Registered() if registered is None else registered
+        """Blocks of the pool that can be found."""
         self._compared = compared
-        self._of: Callable[[Content | None, Piece, Hashable], Content] = self.contents.of if compared else Content
-        """Where contents are not compared, because rules trust hashes, equal ones need not be one object."""
+        """False if rules trust hashes: then equal contents need not be one object."""
         self._hash = hash_function
+        self._ending = (group or 0).to_bytes(GROUP_BYTES, "big")
+        self._apart = struct.Struct(f"{block_size * WIDTH}s" * AT_ONCE)
 
     def full_blocks(self, request: TokenRequest, tokens: int) -> int:
         """The number of full blocks among the first `tokens` tokens of the request."""
@@ -300,13 +268,17 @@ class Chains:
         tokens: Any = request.all_token_ids[first * size : blocks * size]
         if type(tokens) is not list:
             tokens = list(tokens)
-        try:
-            packed = array(FORM, tokens)
-        except (TypeError, OverflowError):
+        data = packed(tokens)
+        if data is None:
             check_tokens(request, tokens)
             return [tuple(tokens[start : start + size]) for start in range(0, len(tokens), size)]
-        data, width = packed.tobytes(), size * packed.itemsize
-        return [data[start : start + width] for start in range(0, len(data), width)]
+        pieces, width = list[Piece](), size * WIDTH
+        whole = (blocks - first) // AT_ONCE * AT_ONCE * width
+        if whole:
+            for several in self._apart.iter_unpack(memoryview(data)[:whole]):
+                pieces.extend(several)
+        pieces.extend([data[start : start + width] for start in range(whole, len(data), width)])
+        return pieces
 
     def brings_keys(self, request: TokenRequest, blocks: int) -> bool:
         """Whether the request brings the keys of its first `blocks` full blocks."""
@@ -317,101 +289,131 @@ class Chains:
         given = getattr(request, "block_hashes", None) or ()
         return key_of(given[self.scale - 1], self.group) if len(given) >= self.scale else None
 
+    def keys(self, links: Iterable[Link]) -> list[Hashable]:
+        """Under what the blocks are found in this group: their hashes, and the group if there are several."""
+        return self._keys_of(hashed for _, hashed in links)
+
+    def _keys_of(self, hashes: Iterable[Any]) -> list[Hashable]:
+        group, ending = self.group, self._ending
+        return [hashed + ending if type(hashed) is bytes else key_of(hashed, group) for hashed in hashes]
+
+    def key(self, link: Link) -> Hashable:
+        """The same of one block."""
+        return key_of(link.block_hash, self.group)
+
     def extended(self, request: TokenRequest, known: Sequence[Link], blocks: int) -> list[Link]:
         """The links of the first `blocks` full blocks; `known` are the leading ones."""
         links = list(known[:blocks])
-        links.extend(self.links(request, self.pieces_of(request, 0, blocks), links, blocks))
+        links.extend(self.links(request, self.pieces_of(request, len(links), blocks), links))
         return links
 
-    def alike(self, links: Sequence[Link]) -> list[Link]:
-        """The links of the same blocks in this group; `links` are those of a group with the same contents."""
-        group, number, new = self.group, self.group or 0, tuple.__new__  # without the call of a function of Python
-        ending = number.to_bytes(GROUP_BYTES, "big")
-        return [
-            new(Link, (content, hashed + ending if type(hashed) is bytes else key_of(hashed, group), hashed, number))
-            for content, _, hashed, _ in links
-        ]
+    def first_copies(self, request: TokenRequest, count: int) -> tuple[list[Link], list[Any], bool]:
+        """The leading full blocks of which the first block under each key has the content, of `count`; and those.
 
-    def first_copies(
-        self, request: TokenRequest, pieces: Sequence[Piece], registered: Mapping[Hashable, Mapping[int, Any]]
-    ) -> tuple[list[Link], list[Any]]:
-        """The links of the leading full blocks, as long as the first block under each key has the content; and those.
-
-        None for a request without keys, or if its blocks depend on more than tokens. `pieces` are the tokens of its
-        full blocks, `registered` are blocks by key.
+        None for a request without keys, or if its blocks depend on more than tokens. The last value says whether a
+        longer prefix may be found: not if no block has the next key.
         """
-        links, blocks = list[Link](), list[Any]()
-        given = getattr(request, "block_hashes", None) or ()
+        given: Any = getattr(request, "block_hashes", None) or ()
         if not is_plain(request):
-            return links, blocks
-        group, number, content = self.group, self.group or 0, None
-        ending, new, scale = number.to_bytes(GROUP_BYTES, "big"), tuple.__new__, self.scale
-        for piece, hashed in zip(pieces, given[scale - 1 :: scale], strict=False):
-            key = hashed + ending if type(hashed) is bytes else key_of(hashed, group)
-            copies = registered.get(key)
-            if not copies:
-                break
-            first = next(iter(copies.values()))
-            its = first.content
-            if its.parent is not content or its.piece != piece or its.extra_keys is not None:
-                break
-            content = its
-            links.append(new(Link, (its, key, hashed, number)))
-            blocks.append(first)
-        return links, blocks
+            return [], [], True
+        first, ending, blocks, scale = self.registered.first, self._ending, list[Any](), self.scale
+        hashes, longer = given[:count] if scale == 1 else given[scale - 1 : count * scale : scale], False
+        try:
+            for hashed in hashes:
+                block = first.get(hashed + ending)
+                if block is None:
+                    break
+                blocks.append(block)
+            else:
+                longer = len(blocks) < count
+        except TypeError:  # keys that are no bytes
+            return [], [], True
+        contents: list[Content] = [block.content for block in blocks]
+        leading = self._leading(request, contents) if self._compared else len(contents)
+        if leading < len(contents):
+            del contents[leading:], blocks[leading:]
+            longer = True
+        new: Any = tuple.__new__  # without the call of a function of Python
+        return list(map(new, repeat(Link), zip(contents, hashes, strict=False))), blocks, longer
+
+    def _leading(self, request: TokenRequest, contents: Sequence[Content]) -> int:
+        """How many of these contents, of the first blocks under the request's keys, are the beginning of the request.
+
+        All of them are compared at once first, and one by one if they differ.
+        """
+        count = len(contents)
+        tokens: Any = request.all_token_ids[: count * self.block_size]
+        pieces: Any = [its.piece for its in contents]
+        try:
+            same = b"".join(pieces) == packed(tokens)
+        except TypeError:  # pieces of tokens that have more than 64 bits
+            same = False
+        parents = [its.parent for its in contents]
+        same = same and parents == [None, *contents[:-1]][:count]
+        if same and [its.extra_keys for its in contents].count(None) == count:
+            return count
+        parent: Content | None = None
+        own = self.pieces_of(request, 0, count)
+        for position, (its, piece) in enumerate(zip(contents, own, strict=True)):
+            if its.piece != piece or its.extra_keys is not None or not alike(its.parent, parent):
+                return position
+            its.parent = parent
+            parent = its
+        return count
 
     def named(self, request: TokenRequest, pieces: Sequence[Piece], known: Sequence[Link], blocks: int) -> list[Link]:
         """The links of the first `blocks` full blocks but the known ones; `pieces` are the tokens of all of them."""
-        if not self._compared or not is_plain(request) or not self.brings_keys(request, blocks):
-            return list(self.links(request, pieces, known, blocks))
-        first, group, number, new, scale = len(known), self.group, self.group or 0, tuple.__new__, self.scale
-        contents = self.contents.chain(known[-1].content if known else None, pieces[first:blocks])
-        hashes: Any = getattr(request, "block_hashes", ())
-        ending = number.to_bytes(GROUP_BYTES, "big")
-        return [
-            new(Link, (content, hashed + ending if type(hashed) is bytes else key_of(hashed, group), hashed, number))
-            for content, hashed in zip(contents, hashes[(first + 1) * scale - 1 : blocks * scale : scale], strict=True)
-        ]
+        first = len(known)
+        if not is_plain(request) or not self.brings_keys(request, blocks):
+            return list(self.links(request, pieces[first:blocks], known))
+        given: Any = getattr(request, "block_hashes", ())
+        hashes = given[(first + 1) * self.scale - 1 : blocks * self.scale : self.scale]
+        content = known[-1].content if known else None
+        contents = list[Content]()
+        keys = self._keys_of(hashes)
+        if not self._compared or self.registered.first.keys().isdisjoint(keys):
+            for piece in pieces[first:blocks]:
+                content = Content(content, piece, None)
+                contents.append(content)
+        else:
+            for piece, key in zip(pieces[first:blocks], keys, strict=True):
+                content = self._content(key, content, piece, None)
+                contents.append(content)
+        new: Any = tuple.__new__  # without the call of a function of Python
+        return list(map(new, repeat(Link), zip(contents, hashes, strict=True)))
 
-    def links(
-        self,
-        request: TokenRequest,
-        pieces: Sequence[Piece],
-        known: Sequence[Link],
-        blocks: int,
-        registered: Mapping[Hashable, Mapping[int, Any]] | None = None,
-    ) -> Iterator[Link]:
-        """The links of the first `blocks` full blocks but the known ones; `pieces` are the tokens of all of them.
+    def links(self, request: TokenRequest, pieces: Sequence[Piece], known: Sequence[Link]) -> Iterator[Link]:
+        """The links of the blocks with these tokens, which stand behind the known ones.
 
-        Where the request comes with keys, those are used to find blocks. `registered` are blocks by key: if the first
-        of them has the content, it is not made.
+        Where the request comes with keys, those are used to find blocks.
         """
         first, parent = len(known), known[-1] if known else None
-        size, scale, group, of = self.block_size, self.scale, self.group, self._of
+        size, scale, group = self.block_size, self.scale, self.group
         given = getattr(request, "block_hashes", None) or ()
         extra_keys: Any = None
         plain, hashes = is_plain(request), len(given)
-        new: Callable[..., Link] = tuple.__new__  # without the call of a function of Python
-        content, ending = None if parent is None else parent.content, (group or 0).to_bytes(GROUP_BYTES, "big")
-        for number in range(first, blocks):
-            piece = pieces[number]
+        content = None if parent is None else parent.content
+        for number, piece in enumerate(pieces, first):
             if not plain:
                 start = number * size
                 extra_keys, _ = generate_block_hash_extra_keys(request, start, start + size, 0)
             position = (number + 1) * scale - 1
             if position < hashes:
                 block_hash = given[position]
-                key = block_hash + ending if type(block_hash) is bytes else key_of(block_hash, group)
-                behind = content
-                content = _first(registered.get(key), behind, piece, extra_keys) if registered else None
-                if content is None:
-                    content = of(behind, piece, extra_keys)
             else:
-                content = of(content, piece, extra_keys)
-                block_hash = self._hashed(parent, content)
-                key = key_of(block_hash, group)
-            parent = new(Link, (content, key, block_hash, group or 0))
+                block_hash = self._hashed(parent, Content(content, piece, extra_keys))
+            content = self._content(key_of(block_hash, group), content, piece, extra_keys)
+            parent = Link(content, block_hash)
             yield parent
+
+    def _content(self, key: Hashable, parent: Content | None, piece: Piece, extra_keys: Hashable) -> Content:
+        """The content of these tokens behind this parent: that of a registered block if one has it."""
+        for block in self.registered.copies(key) if self._compared else ():
+            its: Content = block.content
+            if its.piece == piece and its.extra_keys == extra_keys and alike(its.parent, parent):
+                its.parent = parent
+                return its
+        return Content(parent, piece, extra_keys)
 
     def _hashed(self, parent: Link | None, content: Content) -> BlockHashType:
         """A hash of our own, where the request brings none."""

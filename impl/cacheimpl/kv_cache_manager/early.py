@@ -137,6 +137,6 @@ class EarlyCalls(CommonCalls):
         keeper: Any = request
         if hasattr(keeper, "set_kv_block_hashes"):
             full = self._tables.chains.full_blocks(request, len(request.all_token_ids))
-            keys = [link.key for link in self._tables.chains.extended(request, (), full)]
+            keys = self._tables.chains.keys(self._tables.chains.extended(request, (), full))
             if list(keeper.kv_block_hashes) != keys:
                 keeper.set_kv_block_hashes(keys)

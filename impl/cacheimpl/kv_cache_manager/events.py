@@ -96,10 +96,16 @@ MAPS = Form()
 
 
 def stored(
-    form: Form, request: TokenRequest, before: Link | None, links: Sequence[Link], first: int, block_size: int
+    form: Form,
+    request: TokenRequest,
+    before: Link | None,
+    links: Sequence[Link],
+    first: int,
+    block_size: int,
+    group: int,
 ) -> BlockStored:
     """The event of newly registered blocks of a request; `first` is the position of the first one in its table."""
-    kind, window = form.of_group(links[0].group)
+    kind, window = form.of_group(group)
     start, end = first * block_size, (first + len(links)) * block_size
     adapter = getattr(request, "lora_request", None)
     numbers = (getattr(adapter, name, None) for name in ("adapter_id", "lora_int_id", "id"))
@@ -113,7 +119,7 @@ def stored(
         medium=MEDIUM_GPU,
         lora_name=next((name for name in names if name is not None), None),
         extra_keys=[untagged(link.content.extra_keys) for link in links],
-        group_idx=links[0].group,
+        group_idx=group,
         kv_cache_spec_kind=kind,
         kv_cache_spec_sliding_window=window,
         session_id=getattr(request, "session_id", None),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 
 from cacheimpl.kv_cache_manager.blocks import KVCacheBlock
+from cacheimpl.kv_cache_manager.contents import alike
 from cacheimpl.kv_cache_manager.errors import (
     SharedBlocksError,
     StaleCountError,
@@ -67,7 +68,7 @@ class Execution(Finding):
         holding = self.holdings.get(request.request_id)
         if holding is None or computed >= holding.computed:
             return
-        holding.computed = computed
+        holding.computed, holding.quiet_until = computed, 0
         if self.rules.register is Register.SCHEDULED:
             return
         first, holding.scheduled = computed // self.block_size, computed
@@ -106,8 +107,10 @@ class Execution(Finding):
         self.learn(request, holding, full)
         self.name(holding, full)
         for first, end in self._runs(holding, begin, full, tokens):
-            told = self._untold(holding, first, end)
-            self.pool._register_all(holding.blocks[first:end], holding.links[first:end])  # noqa: SLF001  # a table's own
+            links = holding.links[first:end]
+            keys, contents = self.chains.keys(links), [content for content, _ in links]
+            told = self._untold(keys, first)
+            self.pool._register_all(holding.blocks[first:end], keys, contents)  # noqa: SLF001  # a table's own
             self._tell(request, holding, told)
         holding.registered = full
 
@@ -147,19 +150,17 @@ class Execution(Finding):
         proofs = int(self.drops_last)
         return not self.rules.aligned or self.reach.is_reachable(position, per_hit, self.block_size, proofs)
 
-    def _untold(self, holding: Holding, first: int, end: int) -> list[tuple[int, int]]:
-        """Of consecutive blocks that are going to be registered, those to tell of: runs of hashes without a block."""
+    def _untold(self, keys: Sequence[Hashable], first: int) -> list[tuple[int, int]]:
+        """Of blocks from `first` on that are going to be registered, those to tell of: runs of keys without a block."""
         if self.pool.events is None:
             return []
         if self.pool.rules.told_by_copy:
-            return [(first, end)]
-        known = self.pool.cached_block_hash_to_block
-        told, keys = list[tuple[int, int]](), set[Hashable]()
-        for position in range(first, end):
-            key = holding.links[position].key
-            if key in known or key in keys:
+            return [(first, first + len(keys))]
+        told, seen = list[tuple[int, int]](), set[Hashable]()
+        for position, key in enumerate(keys, first):
+            if key in self.pool.registered.first or key in seen:
                 continue
-            keys.add(key)
+            seen.add(key)
             begin = told.pop()[0] if told and told[-1][1] == position else position
             told.append((begin, position + 1))
         return told
@@ -172,7 +173,9 @@ class Execution(Finding):
         for first, end in runs:
             before = holding.links[first - 1] if first > 0 else None
             links = holding.links[first:end]
-            events.append(stored(self.pool.form, request, before, links, first, self.block_size))
+            events.append(
+                stored(self.pool.form, request, before, links, first, self.block_size, self.chains.group or 0)
+            )
 
     def evict(self, block: KVCacheBlock) -> None:
         """The block cannot be found any more, nor what stands behind its content in any table (KV-6, C-KV-19)."""
@@ -180,11 +183,11 @@ class Execution(Finding):
             return
         for holding in self.holdings.values() if self.rules.whole_prefixes else ():
             self.name_all(holding)
-            alike = (
+            copies = (
                 position
                 for position, link in enumerate(holding.links)
-                if link.content is block.content and link.key == block.block_hash
+                if self.chains.key(link) == block.block_hash and alike(link.content, block.content)
             )
-            for other in holding.blocks[next(alike, len(holding.blocks)) + 1 :]:
+            for other in holding.blocks[next(copies, len(holding.blocks)) + 1 :]:
                 self.pool.forget(other)
         self.pool.forget(block)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from cacheimpl.kv_cache_manager.blocks import KVCacheBlock
-from cacheimpl.kv_cache_manager.contents import Chains, Link, Piece
+from cacheimpl.kv_cache_manager.contents import Chains, Link, Piece, alike
 from cacheimpl.kv_cache_manager.errors import (
     RequestMismatchError,
     UnknownRequestError,
@@ -36,6 +36,10 @@ class Holding:
     """The number of leading blocks that went back to the pool; null blocks replace them in the table."""
     due: int = NEVER
     """The token count from which on the next block goes back."""
+    quiet_until: int = 0
+    """A step that ends with this token or before it changes counters only, if these two hold; 0 if that is unknown."""
+    quiet_from: int = 0
+    """The tokens that such a step must have behind it."""
     loads: bool = False
     """Its tokens are being loaded: the count of the request does not show the written tokens."""
     known: list[Piece] = field(default_factory=list)
@@ -44,6 +48,31 @@ class Holding:
     Those of a request with keys are read when its blocks are named, because the keys were made from them."""
     links: list[Link] = field(default_factory=list)
     """The contents of its leading full blocks; the remaining full blocks are not named yet."""
+
+
+class LookedUp(NamedTuple):
+    """What was found by the look-up of a request."""
+
+    request: ComputedRequest | None
+    pieces: list[Piece]
+    """The tokens of the blocks that were found."""
+    links: list[Link]
+    """Their contents."""
+    blocks: list[KVCacheBlock]
+    """The blocks; the null block stands for those that the layers do not read."""
+    keys: list[Any]
+    """Under what each was found."""
+
+    @staticmethod
+    def of(request: ComputedRequest, links: list[Link], blocks: list[KVCacheBlock]) -> LookedUp:
+        """The result of a look-up."""
+        pieces = [content.piece for content, _ in links]
+        return LookedUp(request, pieces, links, blocks, keys_of(blocks))
+
+
+def keys_of(blocks: Sequence[KVCacheBlock]) -> list[Any]:
+    """Under what these blocks are registered now."""
+    return [block._block_hash for block in blocks]  # noqa: SLF001  # as `block_hash`, without a call
 
 
 class Finding:
@@ -80,10 +109,10 @@ class Finding:
         self.records_new_block_ids = False
         """Whether the workers want to know which blocks are taken, to zero them."""
         self.new_block_ids: list[int] = []
-        self.looked_up: tuple[ComputedRequest | None, list[Piece], list[Link]] = None, [], []
-        """The request that was looked up last, the tokens of its full blocks, and the contents of its hits."""
+        self.looked_up = LookedUp(None, [], [], [], [])
+        """The latest look-up."""
         self.beside: Finding | None = None
-        """An earlier group with blocks of the same size: what its blocks hold is the same object."""
+        """Another group with blocks of the same size, the one before if there is one: its blocks hold the same."""
         self.this_step: set[int] = set()
         """Blocks that were registered in this step."""
         self.req_to_blocks: dict[str, list[KVCacheBlock]] = {}
@@ -105,19 +134,19 @@ class Finding:
 
     def found(self, request: ComputedRequest, most_tokens: int) -> list[KVCacheBlock]:
         """The blocks of the longest cached prefix of the request that is within the given number of tokens."""
-        count, find = self.chains.full_blocks(request, most_tokens), self.pool.find
-        first = self.chains.first_key(request)
-        if first is not None and not self.pool.copies(first):
+        chains, pool = self.chains, self.pool
+        count, first = chains.full_blocks(request, most_tokens), chains.first_key(request)
+        if first is not None and first not in pool.registered.first:
             return []
-        pieces, registered = self.chains.pieces_of(request, 0, count), self.pool.cached_block_hash_to_block
-        links, hits = self.chains.first_copies(request, pieces, registered)
-        for link in self.chains.links(request, pieces, links, count, registered):
-            block = find(link)
-            if block is None:
-                break
-            hits.append(block)
-            links.append(link)
-        self.looked_up = request, pieces, links
+        links, hits, longer = chains.first_copies(request, count)
+        if longer:
+            for link in chains.links(request, chains.pieces_of(request, len(links), count), links):
+                block = pool.find(chains.key(link), link.content)
+                if block is None:
+                    break
+                hits.append(block)
+                links.append(link)
+        self.looked_up = LookedUp.of(request, links, list(hits))
         return hits[:-1] if self.drops_last else hits
 
     def links_of(self, request: ComputedRequest, tokens: int) -> list[Link]:
@@ -129,16 +158,17 @@ class Finding:
 
         `pieces` are its tokens. If they were not read, the request has brought keys, and they become those of the hits.
         """
-        looked_up, seen, links = self.looked_up
+        looked_up, seen, links, _, _ = self.looked_up
         same = looked_up is request and len(links) >= count and seen[:count] == (pieces[:count] or seen[:count])
         if not pieces:
             pieces += seen[:count] if same else self.chains.pieces_of(request, 0, count)
-        return links[:count] if same else list(self.chains.links(request, pieces, (), count))
+        return links[:count] if same else list(self.chains.links(request, pieces[:count], ()))
 
     def learn(self, request: ComputedRequest, holding: Holding, blocks: int) -> None:
         """The tokens of the first full blocks are known. Raises `InvalidRequestError` and changes nothing."""
         known = len(holding.known)
         if known < blocks:
+            holding.quiet_until = 0
             other = self.holding_beside(request)
             if other is not None and len(other.known) >= blocks:
                 holding.known += other.known[known:blocks]
@@ -148,11 +178,11 @@ class Finding:
     def name(self, holding: Holding, count: int) -> None:
         """The links of the first `count` full blocks are made, of the tokens that were known with their slots."""
         if len(holding.links) < count:
-            alike = self.named_beside(holding, count)
-            holding.links += alike or self.chains.named(holding.request, holding.known, holding.links, count)
+            beside = self.named_beside(holding, count)
+            holding.links += beside or self.chains.named(holding.request, holding.known, holding.links, count)
 
     def holding_beside(self, request: ComputedRequest) -> Holding | None:
-        """The request's table in an earlier group with blocks of the same size."""
+        """The request's table in another group with blocks of the same size."""
         other = None if self.beside is None else self.beside.holdings.get(request.request_id)
         return None if other is None or other.request is not request else other
 
@@ -161,11 +191,11 @@ class Finding:
         named, other = len(holding.links), self.holding_beside(holding.request)
         if other is None or len(other.links) < count:
             return []
-        if named and holding.links[-1].content is not other.links[named - 1].content:
+        if named and not alike(holding.links[-1].content, other.links[named - 1].content):
             return []
         if holding.known[named:count] != [link.content.piece for link in other.links[named:count]]:
             return []
-        return self.chains.alike(other.links[named:count])
+        return other.links[named:count]
 
     def name_all(self, holding: Holding) -> None:
         """The links of all full blocks are made."""
@@ -177,9 +207,12 @@ class Finding:
     def hits_of(self, links: Sequence[Link], tokens: int) -> list[KVCacheBlock] | None:
         """The blocks of a prefix, with null blocks for those that are not read (LG-12). None if one is not cached."""
         hits, count = list[KVCacheBlock](), tokens // self.block_size
+        find, key = self.pool.find, self.chains.key
         first = self.reach.first_needed(tokens, self.block_size)
         for position in range(first, count + self.proofs):
-            block = self.pool.find(links[position]) if position < len(links) else None
+            if position >= len(links):
+                return None
+            block = find(key(links[position]), links[position].content)
             if block is None:
                 return None
             hits.append(block)

@@ -18,7 +18,7 @@ from cacheimpl.kv_cache_manager.event_arrays import ARRAYS
 from cacheimpl.kv_cache_manager.events import MAPS, Form, KVCacheEvent
 from cacheimpl.kv_cache_manager.kinds import kind_of, window_of
 from cacheimpl.kv_cache_manager.layouts import layout_of
-from cacheimpl.kv_cache_manager.ordinary import FullTables, TokenTables, go_on
+from cacheimpl.kv_cache_manager.ordinary import FullTables, TokenTables, admit, go_on
 from cacheimpl.kv_cache_manager.pool import BlockPool
 from cacheimpl.kv_cache_manager.progress import executed_of, tokens_of
 from cacheimpl.kv_cache_manager.protocols import KVCacheConfig
@@ -174,25 +174,24 @@ class LaterCalls(SchedulerCalls):
                             return KVCacheBlocks(tuple(given)) if any(given) else self.empty_kv_cache_blocks
                     else:
                         taken = self._full.go_on(request, num_new_tokens, num_lookahead_tokens)
-            elif (
-                self._full is not None
-                and type(new_computed_blocks) is KVCacheBlocks
-                and len(new_computed_blocks.blocks) == 1
+            elif type(new_computed_blocks) is KVCacheBlocks and self._cover(
+                new_computed_blocks.blocks, num_new_computed_tokens
             ):
-                hits = new_computed_blocks.blocks[0]
-                if len(hits) * self.block_size == num_new_computed_tokens:
-                    watermark = (
-                        self.watermark_blocks if self.watermark_blocks and _waits(request) and has_scheduled_reqs else 0
-                    )
-                    taken = self._full.admit(
-                        request,
-                        num_new_tokens,
-                        hits,
-                        num_lookahead_tokens,
-                        reserved_blocks,
-                        watermark,
-                        full_sequence_must_fit,
-                    )
+                watermark = (
+                    self.watermark_blocks if self.watermark_blocks and _waits(request) and has_scheduled_reqs else 0
+                )
+                given = admit(
+                    self._by_token,
+                    request,
+                    num_new_tokens,
+                    new_computed_blocks.blocks,
+                    num_lookahead_tokens,
+                    reserved_blocks,
+                    watermark,
+                    full_sequence_must_fit,
+                )
+                if given is not None:
+                    return KVCacheBlocks(tuple(given)) if any(given) else self.empty_kv_cache_blocks
             if taken is not None:
                 return KVCacheBlocks((taken,)) if taken else self.empty_kv_cache_blocks
         encoder = at_least("num_encoder_tokens", num_encoder_tokens, 0)
@@ -231,6 +230,13 @@ class LaterCalls(SchedulerCalls):
         )
         fresh = self._allocated(request, demand, brought, registers=not delay_cache_blocks)
         return None if fresh is None else KVCacheBlocks(tuple(fresh))
+
+    def _cover(self, hits: Sequence[Sequence[KVCacheBlock]], tokens: int) -> bool:
+        """Whether there are hits for each group of layers, of so many tokens."""
+        sizes = [group.block_size for group in self._by_token]
+        return [len(its) * size for its, size in zip(hits, sizes, strict=False)] == [tokens] * len(sizes) and len(
+            hits
+        ) == len(sizes)
 
     def cache_blocks(self, request: ComputedRequest, num_computed_tokens: int) -> None:
         """Keys and values of the first `num_computed_tokens` tokens are written or loaded: full blocks are registered.

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cacheimpl.kv_cache_manager.blocks import KVCacheBlock
-from cacheimpl.kv_cache_manager.contents import Link, check_request
-from cacheimpl.kv_cache_manager.finding import Holding
+from cacheimpl.kv_cache_manager.contents import Link, Piece, check_request
+from cacheimpl.kv_cache_manager.finding import Holding, keys_of
 from cacheimpl.kv_cache_manager.progress import executed_of
 from cacheimpl.kv_cache_manager.reach import Kind
 from cacheimpl.kv_cache_manager.rules import Register
@@ -37,6 +37,7 @@ class TokenTables(Tables):
             if kept < known or more:
                 del holding.known[kept:], holding.links[kept:]
                 holding.known += more
+                holding.quiet_until = 0
         if self.rules.register is Register.PASSED:
             holding.computed = executed
         holding.scheduled, holding.loads = end, False
@@ -49,14 +50,14 @@ def go_on(
 
     None, and nothing is changed, if the call needs more or has to be refused.
     """
-    name, pool, longest = getattr(request, "request_id", ""), groups[0].pool, groups[0].longest
+    name, first = getattr(request, "request_id", ""), groups[0]
     computed, ahead = request.num_computed_tokens, getattr(request, "num_in_flight_tokens", None)
     executed = computed - ahead if type(computed) is type(ahead) is int and ahead >= 0 else executed_of(request)
-    end = computed + tokens
+    end, rules, longest, everything = computed + tokens, first.rules, first.longest, len(request.all_token_ids)
     if type(computed) is not int or tokens <= 0 or end > longest:
         return None
-    rules, slots = groups[0].rules, min(end + lookahead, longest) if lookahead else end
-    read, total = computed if rules.window_in_flight else executed, min(end, len(request.all_token_ids))
+    slots = min(end + lookahead, longest) if lookahead else end
+    read, total = computed if rules.window_in_flight else executed, min(everything, end)
     needed = 0
     changed: list[TokenTables] = []
     holdings: list[Holding] = []
@@ -67,6 +68,9 @@ def go_on(
             return None
         if executed < holding.computed or computed > holding.scheduled:
             return None
+        holdings.append(holding)
+        if slots <= holding.quiet_until and computed >= holding.quiet_from <= total:
+            continue
         size, blocks = group.block_size, len(holding.blocks)
         if slots > blocks * size:
             needed += -(-slots // size) - blocks
@@ -74,11 +78,20 @@ def go_on(
         elif every or read >= holding.due:
             changed.append(group)
         elif group.caching:
-            known = len(holding.known)
-            if executed // size > holding.registered or total // size != known or computed // size < known:
+            known, full = len(holding.known), total // size
+            brought = full == known or (full > known and group.chains.brings_keys(request, full))
+            if executed // size > holding.registered or not brought or computed // size < known:
                 changed.append(group)
-        holdings.append(holding)
-    if needed > pool.free_block_queue.num_free_blocks:
+            else:
+                holding.quiet_from = known * size
+                holding.quiet_until = min(
+                    blocks * size, holding.due, (holding.registered + 1) * size, (known + 1) * size - 1
+                )
+    if not changed:
+        for holding in holdings:
+            holding.computed, holding.scheduled = executed, end
+        return []
+    if needed > first.pool.free_block_queue.num_free_blocks:
         return None
     for group in changed:
         if group.reach.kind is not Kind.FULL:
@@ -87,7 +100,7 @@ def go_on(
                 group._passed(request, holding, executed)  # noqa: SLF001  # part of the tables
             group.forget_before(holding, holding.computed if rules.register is Register.COMMITTED else read)
     for group, holding in zip(groups, holdings, strict=True):
-        if changed and group in changed:
+        if group in changed:
             group.advance(request, holding, computed, executed, end)
         else:
             holding.computed, holding.scheduled = executed, end
@@ -95,6 +108,66 @@ def go_on(
     if needed:
         fresh = [group.lengthen(request, -(-slots // group.block_size)) for group in groups]
     if rules.register is Register.SCHEDULED:
+        for group in groups:
+            group.register(request, end)
+    return fresh
+
+
+def admit(
+    groups: Sequence[TokenTables],
+    request: ComputedRequest,
+    tokens: int,
+    hits: Sequence[Sequence[KVCacheBlock]],
+    lookahead: int,
+    reserved: int,
+    watermark: int,
+    whole: bool,  # noqa: FBT001  # as the caller has it
+) -> list[Sequence[KVCacheBlock]] | None:
+    """Slots for a new request that brings keys, behind the hits of its look-up; the new blocks of each group.
+
+    None, and nothing is changed, if the call needs more or has to be refused.
+    """
+    check_request(request)
+    name, pool, longest = request.request_id, groups[0].pool, groups[0].longest
+    found, everything = len(hits[0]) * groups[0].block_size, len(request.all_token_ids)
+    computed, end = getattr(request, "num_computed_tokens", None), found + tokens
+    if type(computed) is not int or computed or tokens <= 0 or end > longest or not groups[0].caching:
+        return None
+    free, needed, later = pool.free_block_queue.num_free_blocks, 0, 0
+    begun: list[Holding] = []
+    lengths: list[int] = []
+    for group, its in zip(groups, hits, strict=True):
+        size, count, links, known = group.block_size, len(its), list[Link](), list[Piece]()
+        if name in group.holdings or not group.chains.brings_keys(request, min(end, everything) // size):
+            return None
+        if count:
+            seen = group.looked_up
+            if seen.request is not request or list(its) != seen.blocks[:count]:
+                return None
+            first = group.reach.first_needed(found, size)
+            read = seen.blocks[first:count]
+            if keys_of(read) != seen.keys[first:count] or any(not block.is_null for block in its[:first]):
+                return None
+            links, known = seen.links[:count], seen.pieces[:count]
+            if group.rules.verified and [its.content for its in read] != [content for content, _ in links[first:]]:
+                return None
+            free -= [block.ref_cnt for block in read].count(0)
+        length = -(-min(end + lookahead, longest) // size)
+        needed += length - count
+        most = -(-min(everything, longest) // size)
+        later += max(0, (most if group.most_blocks is None else min(most, group.most_blocks)) - count)
+        due = group.reach.unread_from(0, size)
+        begun.append(Holding(request, list(its), count, found, end, due=due, known=known, links=links))
+        lengths.append(length)
+    room = free - watermark
+    if needed > room - reserved or (whole and later > room):
+        return None
+    for group, holding in zip(groups, begun, strict=True):
+        group.start(name, holding)
+    fresh: list[Sequence[KVCacheBlock]] = []
+    for group, length in zip(groups, lengths, strict=True):
+        fresh.append(group.lengthen(request, length))
+    if groups[0].rules.register is Register.SCHEDULED:
         for group in groups:
             group.register(request, end)
     return fresh
@@ -122,55 +195,6 @@ class FullTables(TokenTables):
             return None
         self.advance(request, holding, computed, executed, end)
         fresh = self.lengthen(request, length) if length > len(holding.blocks) else ()
-        if self.rules.register is Register.SCHEDULED:
-            self.register(request, end)
-        return fresh
-
-    def admit(
-        self,
-        request: ComputedRequest,
-        tokens: int,
-        hits: Sequence[KVCacheBlock],
-        lookahead: int,
-        reserved: int,
-        watermark: int,
-        whole: bool,  # noqa: FBT001  # as the caller has it
-    ) -> Sequence[KVCacheBlock] | None:
-        """Slots for a new request that brings keys, behind the hits of its look-up; the new blocks."""
-        check_request(request)
-        size, count, pool = self.block_size, len(hits), self.pool
-        computed, end = getattr(request, "num_computed_tokens", None), count * size + tokens
-        if type(computed) is not int or computed or request.request_id in self.holdings:
-            return None
-        if tokens <= 0 or end > self.longest or not self.caching:
-            return None
-        everything = len(request.all_token_ids)
-        if not self.chains.brings_keys(request, min(end, everything) // size):
-            return None
-        links: list[Link] = []
-        if hits:
-            looked_up, seen, links = self.looked_up
-            if looked_up is not request or len(links) < count:
-                return None
-            links, known = links[:count], seen[:count]
-        else:
-            known = []
-        free = pool.free_block_queue.num_free_blocks
-        hits = pool.own(hits)
-        for block, link in zip(hits, links, strict=True):
-            if block.content is not link.content and self.rules.verified:
-                return None
-            if block.ref_cnt == 0:
-                free -= 1
-        length = -(-min(end + lookahead, self.longest) // size)
-        room, most = free - watermark, -(-min(everything, self.longest) // size)
-        if length - count > room - reserved or (whole and most - count > room):
-            return None
-        name, blocks = request.request_id, hits
-        pool.touch(blocks)
-        self.req_to_blocks[name] = blocks
-        self.holdings[name] = Holding(request, blocks, count, count * size, end, known=known, links=links)
-        fresh = self.lengthen(request, length)
         if self.rules.register is Register.SCHEDULED:
             self.register(request, end)
         return fresh

@@ -8,7 +8,7 @@ from typing import Any
 
 from cacheimpl import counts
 from cacheimpl.kv_cache_manager.blocks import FreeKVCacheBlockQueue, KVCacheBlock
-from cacheimpl.kv_cache_manager.contents import Link, hash_of, key_of
+from cacheimpl.kv_cache_manager.contents import Content, alike, hash_of, key_of
 from cacheimpl.kv_cache_manager.errors import (
     ForeignBlockError,
     FreeQueueError,
@@ -17,6 +17,7 @@ from cacheimpl.kv_cache_manager.errors import (
     NoFreeBlocksError,
 )
 from cacheimpl.kv_cache_manager.events import MAPS, Form, KVCacheEvent, removed
+from cacheimpl.kv_cache_manager.registered import Registered
 from cacheimpl.kv_cache_manager.rules import Rules
 
 
@@ -52,7 +53,8 @@ class BlockPool:
         """Whether a key names the group of layers too."""
         self.blocks = [KVCacheBlock(number) for number in range(num_gpu_blocks)]
         self.free_block_queue = FreeKVCacheBlockQueue(self.blocks)
-        self.cached_block_hash_to_block: dict[Any, dict[int, KVCacheBlock]] = {}
+        self.registered = Registered()
+        """Blocks that can be found."""
         self.null_block: KVCacheBlock | None = None
         if null_block:
             self.null_block = self.free_block_queue.popleft()
@@ -60,20 +62,21 @@ class BlockPool:
 
     # Finding --------------------------------------------------------------------------------------------------------
 
-    def find(self, link: Link) -> KVCacheBlock | None:
-        """The first registered block with this content; None if there is none."""
-        copies = self.cached_block_hash_to_block.get(link.key)
-        if copies is None:
-            return None
-        content, verified = link.content, self.rules.verified
-        for block in copies.values():
-            if not verified or block.content is content:
-                return block
-        return None
+    @property
+    def cached_block_hash_to_block(self) -> dict[Any, dict[int, KVCacheBlock]]:
+        """Registered blocks by key and number, in dictionaries that are made for the caller."""
+        return self.registered.by_key()
+
+    def find(self, key: Hashable, content: Content) -> KVCacheBlock | None:
+        """The first block with this content that is registered under the key; None if there is none."""
+        block, verified = self.registered.first.get(key), self.rules.verified
+        if block is None or not verified or block.content is content:
+            return block
+        return next((one for one in self.registered.copies(key) if alike(one.content, content)), None)
 
     def copies(self, key: Hashable) -> Collection[KVCacheBlock]:
         """The blocks registered under a key, the first registered first."""
-        return self.cached_block_hash_to_block.get(key, {}).values()
+        return self.registered.copies(key)
 
     def get_cached_block(
         self, block_hash: Hashable, kv_cache_group_ids: Sequence[int] = (0,)
@@ -86,23 +89,21 @@ class BlockPool:
         first = [block for key in keys if (block := next(iter(self.copies(key)), None)) is not None]
         return first if len(first) == len(keys) else None
 
-    def register(self, block: KVCacheBlock, link: Link) -> None:
+    def register(self, block: KVCacheBlock, key: Hashable, content: Content) -> None:
         """Register the block: look-ups find it, after blocks registered earlier under the same key (KV-3)."""
         self._check_own(block)
-        self._register_all((block,), (link,))
+        self._register_all((block,), (key,), (content,))
 
-    def _register_all(self, blocks: Sequence[KVCacheBlock], links: Sequence[Link]) -> None:
+    def _register_all(
+        self, blocks: Sequence[KVCacheBlock], keys: Sequence[Hashable], contents: Iterable[Content]
+    ) -> None:
         """Register blocks of a table; none of them is registered."""
-        cached = self.cached_block_hash_to_block
-        for block, link in zip(blocks, links, strict=True):
-            content, key, _, _ = link
+        first_under = self.registered.first.setdefault
+        for block, key, content in zip(blocks, keys, contents, strict=True):
             assert block._block_hash is None, "the block already has a hash"  # noqa: SLF001  # as `block_hash` does
             block._block_hash, block.content = key, content  # noqa: SLF001  # the same
-            copies = cached.get(key)
-            if copies is None:
-                cached[key] = {block.block_id: block}
-            else:
-                copies[block.block_id] = block
+            if first_under(key, block) is not block:
+                self.registered.again(key, block)
 
     def forget(self, block: KVCacheBlock) -> None:
         """Unregister the block, on both sides of the map (KV-3). Does nothing if it is not registered."""
@@ -111,13 +112,10 @@ class BlockPool:
             self._forget(block, block.block_hash)
 
     def _forget(self, block: KVCacheBlock, key: Hashable) -> None:
-        copies = self.cached_block_hash_to_block[key]
-        if self.events is not None and (len(copies) == 1 or self.rules.told_by_copy):
+        left = self.registered.remove(key, block)
+        if self.events is not None and (not left or self.rules.told_by_copy):
             block_hash, group = hash_of(key, several=self.several_groups)
             self.events.append(removed(self.form, block_hash, group))
-        del copies[block.block_id]
-        if not copies:
-            del self.cached_block_hash_to_block[key]
         block._block_hash = block.content = None  # noqa: SLF001  # as `reset_hash`, without a call
 
     # References -----------------------------------------------------------------------------------------------------
@@ -128,9 +126,15 @@ class BlockPool:
 
     def _touch_all(self, blocks: Iterable[KVCacheBlock]) -> None:
         """The same of blocks of this pool that were looked at."""
+        queue = self.free_block_queue
         for block in blocks:
-            if block.ref_cnt == 0:
-                self.free_block_queue.remove(block)
+            if block.ref_cnt == 0:  # as `queue.remove`, without a call
+                before, after = block.prev_free_block, block.next_free_block
+                if before is None or after is None:
+                    raise FreeQueueError(f"block {block.block_id} is not in the free queue")
+                before.next_free_block, after.prev_free_block = after, before
+                block.prev_free_block = block.next_free_block = block._queue = None  # noqa: SLF001  # the queue's mark
+                queue.num_free_blocks -= 1
             block.ref_cnt += 1
 
     def take(self) -> KVCacheBlock:
@@ -140,15 +144,15 @@ class BlockPool:
     def _take_all(self, count: int) -> list[KVCacheBlock]:
         """Take the next `count` free blocks, as `take` does."""
         blocks = self.free_block_queue.popleft_n(count)
-        cached, told = self.cached_block_hash_to_block, self.events is not None
+        first, plainly = self.registered.first, self.events is None and not self.registered.several
         for block in blocks:
             key = block._block_hash  # noqa: SLF001  # as `block_hash`, without a call
             if key is not None:
-                if told or len(cached[key]) > 1:
-                    self._forget(block, key)
-                else:
-                    del cached[key]
+                if plainly:
+                    del first[key]
                     block._block_hash = block.content = None  # noqa: SLF001  # as `_forget`, without a call
+                else:
+                    self._forget(block, key)
             block.ref_cnt += 1
         return blocks
 
@@ -250,7 +254,7 @@ class BlockPool:
             return False
         for block in self.blocks:
             block.reset_hash()
-        self.cached_block_hash_to_block.clear()
+        self.registered.clear()
         if self.events is not None:
             self.events.append(self.form.cleared())
         return True

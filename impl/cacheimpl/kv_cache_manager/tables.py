@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from cacheimpl.kv_cache_manager.blocks import KVCacheBlock
-from cacheimpl.kv_cache_manager.contents import Link, Piece
+from cacheimpl.kv_cache_manager.contents import Link, Piece, alike
 from cacheimpl.kv_cache_manager.errors import (
     AlreadyAllocatedError,
     InvalidCountError,
@@ -105,6 +105,7 @@ class Tables(Execution):
             self._passed(request, holding, demand.executed)
         holding.request, holding.scheduled, holding.loads = request, plan.end, demand.loads
         del holding.known[plan.kept :], holding.links[plan.kept :]
+        holding.quiet_until = 0
         holding.known += plan.more
         holding.links += plan.links
 
@@ -196,15 +197,15 @@ class Tables(Execution):
 
     def _hold(self, hits: Sequence[KVCacheBlock], links: Sequence[Link]) -> bool:
         """Whether these blocks hold the beginning of the request, now (KV-7)."""
-        first = self.reach.first_needed(len(hits) * self.block_size, self.block_size)
         if len(hits) > len(links):
             return False
-        unlike = [
-            position
-            for position, (block, link) in enumerate(zip(hits, links, strict=False))
-            if block.content is not link.content or block._block_hash != link.key  # noqa: SLF001  # as `block_hash`
-        ]
-        return all(hits[position].is_null and position < first for position in unlike)
+        first = self.reach.first_needed(len(hits) * self.block_size, self.block_size)
+        for position, (block, link, key) in enumerate(zip(hits, links, self.chains.keys(links), strict=False)):
+            its = block.content
+            holds = its is link.content or (its is not None and alike(its, link.content))
+            if not (holds and block._block_hash == key) and not (block.is_null and position < first):  # noqa: SLF001
+                return False
+        return True
 
     def _whole(self, request: ComputedRequest, owned: int) -> int:
         """How many blocks more all tokens of the request need."""
@@ -215,12 +216,16 @@ class Tables(Execution):
 
     def _adopt(self, request: ComputedRequest, plan: Plan) -> Holding:
         """The hits become the beginning of a new table (KV-1)."""
-        self.pool._touch_all([block for block in plan.beginning if not block.is_null])  # noqa: SLF001  # a table's own
-        blocks = self.req_to_blocks[request.request_id] = list(plan.beginning)
-        due = self.reach.unread_from(0, self.block_size)
+        blocks, due = list(plan.beginning), self.reach.unread_from(0, self.block_size)
         holding = Holding(request, blocks, len(blocks), computed=plan.found, scheduled=plan.found, due=due)
-        self.holdings[request.request_id] = holding
+        self.start(request.request_id, holding)
         return holding
+
+    def start(self, request_id: str, holding: Holding) -> None:
+        """The request has this table, which begins with hits."""
+        blocks = holding.blocks
+        self.pool._touch_all([block for block in blocks if not block.is_null])  # noqa: SLF001  # a table's own
+        self.req_to_blocks[request_id], self.holdings[request_id] = blocks, holding
 
     def release(self, request_id: str) -> None:
         """The request has no table any more; nothing, where it had none."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import inspect
 from types import SimpleNamespace
 from typing import Any, get_overloads
@@ -9,6 +10,7 @@ from typing import Any, get_overloads
 import pytest
 import torch
 from tests.impl.interfaces.kv_requests import EarlyRequest, LaterRequest, kv_cache_config, later_manager, later_request
+from tests.planting import Change, planted
 
 from cacheimpl.kv_cache_manager import (
     NORMATIVE,
@@ -21,7 +23,7 @@ from cacheimpl.kv_cache_manager import (
     Register,
     generate_block_hash_extra_keys,
 )
-from cacheimpl.kv_cache_manager.contents import Contents
+from cacheimpl.kv_cache_manager.contents import Chains, Content, alike
 from cacheimpl.kv_cache_manager.errors import (
     AlreadyAllocatedError,
     ForeignBlockError,
@@ -170,28 +172,91 @@ def test_keys_that_come_with_a_request_are_used_and_not_trusted() -> None:
     liar: Any = later_request("1", [2] * 9)
     liar.block_hashes = [b"a", b"b"]
     assert manager.get_computed_blocks(liar)[1] == 0
+    with planted(Change(Chains._leading, "b''.join($pieces) == packed($tokens)", "True")):
+        assert manager.get_computed_blocks(liar)[1] == 8
     assert manager.block_pool.get_cached_block(b"a", [0]) == [manager.block_pool.blocks[1]]
     assert manager.block_pool.get_cached_block(b"z") is None
 
 
+def test_a_block_behind_other_tokens_is_no_hit() -> None:
+    """Its key and its own tokens are the same."""
+    manager = KVCacheManager(kv_cache_config(8, 4), max_model_len=64)
+    for name, tokens, keys in (("0", [9] * 4 + [1] * 4, [b"z", b"b"]), ("1", [1] * 4, [b"a"])):
+        one: Any = later_request(name, tokens)
+        one.block_hashes = keys
+        manager.allocate_slots(one, len(tokens))
+        manager.cache_blocks(one, len(tokens))
+    third: Any = later_request("2", [1] * 9)
+    third.block_hashes = [b"a", b"b"]
+    assert manager.get_computed_blocks(third)[1] == 4
+    with planted(Change(Chains._leading, "$parents == [None, *$contents[:-1]][:$count]", "True")):
+        assert manager.get_computed_blocks(third)[1] == 8
+    with planted(Change(Chains._leading, "not alike($its.parent, $parent)", "False")):
+        assert manager.get_computed_blocks(third)[1] == 8
+
+
+def contents_in_use() -> int:
+    """How many contents there are."""
+    gc.collect()
+    return sum(type(one) is Content for one in gc.get_objects())
+
+
+def chain(length: int, first: int = 0) -> Content:
+    """The last of so many contents, each behind the other."""
+    last = Content(None, (first,), None)
+    for position in range(1, length):
+        last = Content(last, (position,), None)
+    return last
+
+
 def test_contents_are_there_as_long_as_they_are_used() -> None:
-    contents, last = Contents(), None
-    for position in range(50_000):
-        last = contents.of(last, (position,), None)
-    assert len(contents) == 50_000
+    before, last = contents_in_use(), chain(50_000)
+    assert contents_in_use() == before + 50_000
     del last
-    assert len(contents) == 0
+    assert contents_in_use() == before
+
+
+def test_contents_are_compared_with_all_before_them() -> None:
+    """However long the chains are; equal ones share what is before them afterwards."""
+    one, other = chain(50_000), chain(50_000)
+    assert alike(one, other)
+    assert one is not other
+    assert one.parent is other.parent
+    assert not alike(one, one.parent)
+    assert not alike(chain(5), chain(5, first=7))
+    assert not alike(chain(1), None)
+    assert not alike(chain(2), Content(chain(1), (1,), (("cache_salt", "a"),)))
 
 
 def test_contents_of_a_manager_do_not_grow() -> None:
-    manager = manager_of(4)
+    manager, before = manager_of(4), contents_in_use()
     for number in range(50):
         request = EarlyRequest(str(number), [number] * 12)
         manager.allocate_slots(request, 12)
         request.num_computed_tokens = 12
         manager.free(request)
-    assert len(manager._tables.chains.contents) <= 4
+    assert contents_in_use() <= before + 4
     assert not manager.req_to_blocks
+
+
+def test_equal_prompts_that_were_computed_at_once_are_found_by_either() -> None:
+    """Two requests have copies of one prompt; a third finds the copies that are left, in a mixture of both."""
+    manager = KVCacheManager(kv_cache_config(12, 4), max_model_len=64)
+    pair: list[Any] = [later_request(name, [*range(16)]) for name in "01"]
+    for one in pair:
+        one.block_hashes = [b"a", b"b", b"c", b"d"]
+        manager.allocate_slots(one, 16)
+    tables = [[block.block_id for block in manager.get_blocks(one.request_id).blocks[0]] for one in pair]
+    manager.cache_blocks(pair[0], 8)
+    manager.evict_blocks(tables[0][:1])
+    for one in reversed(pair):
+        manager.cache_blocks(one, 16)
+    third: Any = later_request("2", [*range(17)])
+    third.block_hashes = pair[0].block_hashes
+    found, tokens = manager.get_computed_blocks(third)
+    assert (found.get_block_ids(), tokens) == ((tables[1],), 16)
+    third.all_token_ids[5] = 99
+    assert manager.get_computed_blocks(third)[1] == 4
 
 
 def test_whatever_a_block_depends_on_is_named_with_its_sort() -> None:

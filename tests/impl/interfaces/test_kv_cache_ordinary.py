@@ -123,7 +123,9 @@ BUGS = {
     "a step in flight counts as executed": Change(ordinary.go_on, "computed - ahead", "computed"),
     "room for one group only": Change(ordinary.go_on, "needed += -(-slots // size) - blocks", "needed = 1"),
     "what is scheduled is forgotten": Change(
-        ordinary.go_on, "holding.computed, holding.scheduled = executed, end", "holding.computed = executed"
+        ordinary.go_on,
+        "for holding in holdings: holding.computed, holding.scheduled = executed, end",
+        "for holding in holdings: holding.computed = executed",
     ),
 }
 

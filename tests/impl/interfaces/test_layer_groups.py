@@ -17,6 +17,7 @@ from cacheimpl.kv_cache_manager.common import CommonCalls
 from cacheimpl.kv_cache_manager.contents import Chains
 from cacheimpl.kv_cache_manager.errors import StaleBlocksError
 from cacheimpl.kv_cache_manager.finding import Finding
+from cacheimpl.kv_cache_manager.pool import BlockPool
 from cacheimpl.kv_cache_manager.reach import NEVER, Kind, Reach
 from cacheimpl.kv_cache_manager.tables import Tables
 from cacheproof.foundation.errors import InputError
@@ -161,7 +162,7 @@ def test_a_hit_is_one_for_the_same_adapter_only() -> None:
     manager.cache_blocks(with_one, 5)
     assert manager.get_computed_blocks(without)[1] == 0
     assert manager.get_computed_blocks(again)[1] == 4
-    with planted(Change(Chains.first_copies, "$its.extra_keys is not None", "False")):
+    with planted(Change(Chains._leading, "[$its.extra_keys for $its in $contents].count(None) == $n", "True")):
         assert manager.get_computed_blocks(without)[1] == 4
 
 
@@ -219,17 +220,19 @@ BUGS: dict[str, tuple[str, Change]] = {
 WITH_KEYS: dict[str, tuple[str, Change]] = {
     "the contents of a hit once more": (
         "window",
-        Change(
-            Finding.named_beside, "self.chains.alike($other.links[$named:$count])", "self.chains.alike($other.links)"
-        ),
+        Change(Finding.named_beside, "return $other.links[$named:$count]", "return $other.links[:$count]"),
     ),
     "the tokens of a hit once more": (
         "window",
         Change(Finding.learn, "$other.known[$known:$blocks]", "$other.known[:$blocks]"),
     ),
-    "the last of several copies is found": (
+    "a copy takes the place of the one before": (
         "states",
-        Change(Chains.first_copies, "next(iter($copies.values()))", "list($copies.values())[-1]"),
+        Change(
+            BlockPool._register_all,
+            "self.registered.first.setdefault",
+            "lambda key, block: self.registered.first.update({key: block}) or block",
+        ),
     ),
     "a hit with the keys of another group": (
         "window",
@@ -237,7 +240,7 @@ WITH_KEYS: dict[str, tuple[str, Change]] = {
     ),
     "a key of the block before": (
         "sizes",
-        Change(Chains.named, "($first + 1) * $scale - 1", "max(0, ($first + 1) * $scale - 2)"),
+        Change(Chains.named, "($first + 1) * self.scale - 1", "max(0, ($first + 1) * self.scale - 2)"),
     ),
     "a chain that begins anew": ("window", Change(Chains.named, "known[-1].content if known else None", "None")),
 }

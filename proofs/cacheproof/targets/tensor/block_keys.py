@@ -12,7 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from cacheimpl.kv_cache_manager import hash_request_tokens
-from cacheimpl.kv_cache_manager.contents import Chains, Link
+from cacheimpl.kv_cache_manager.contents import Chains, Content, Link
 from cacheproof.model.target import ByOperation, TargetError, factory_of
 from cacheproof.targets.vllm.child.driver.block_hash import PLACEHOLDER, Feature, Position, Request
 from cachespec.block_hash import operations as calls
@@ -42,8 +42,8 @@ class KeysTarget(ByOperation):
             for request, one in zip(self._requests, self._links, strict=True)
             for key in hash_request_tokens(self._config.block_size, request)[: len(one)]
         ]
-        shown = numbered([link.content for link in links])
-        if not shown == numbered([link.key for link in links]) == numbered(again):
+        shown = numbered([exactly(link.content) for link in links])
+        if not shown == numbered(self._chains.keys(links)) == numbered(again):
             raise TargetError("keys are equal where contents are not, or differ where contents are equal")
         return {"blocks": tuple(len(one) for one in self._links), "keys": shown}
 
@@ -105,6 +105,11 @@ class KeysTarget(ByOperation):
         request = self._requests[name]
         full = self._chains.full_blocks(request, request.num_tokens)
         self._links[name] = self._chains.extended(request, self._links[name], full)
+
+
+def exactly(content: Content | None) -> tuple[Any, ...]:
+    """All that a content stands for; the keys and values of its block depend on nothing else."""
+    return () if content is None else (exactly(content.parent), content.piece, content.extra_keys)
 
 
 def numbered(values: list[Any]) -> tuple[int, ...]:

@@ -114,16 +114,17 @@ POOL = Face(
                 "hash_block_size": "told to others only",
             },
         ),
-        "find": Call(lambda made: {"link": made}, {}, {"link": "made by the manager"}, works=False),
+        "find": Call(
+            lambda made: {"key": 3, "content": None}, {}, {"key": "what is not there", "content": "made by the manager"}
+        ),
         "copies": Call(lambda made: {"key": 3}, {}, {"key": "what is not there has no copies"}),
         "get_cached_block": Call(
             lambda made: {"block_hash": 3}, {}, {"block_hash": "any", "kv_cache_group_ids": "any"}
         ),
         "register": Call(
-            lambda made: {"block": made.held[0], "link": None},
+            lambda made: {"block": made.held[0], "key": 3, "content": None},
             {"block": BLOCK},
-            {"link": "made by the manager"},
-            works=False,
+            {"key": "made by the manager", "content": "made by the manager"},
         ),
         "forget": Call(lambda made: {"block": made.held[0]}, {"block": BLOCK}),
         "get_new_blocks": Call(lambda made: {"num_blocks": 2}, {"num_blocks": count(0, most=3)}),
