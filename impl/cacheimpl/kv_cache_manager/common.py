@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from cacheimpl.kv_cache_manager.allocation import allocate
 from cacheimpl.kv_cache_manager.blocks import KVCacheBlock
-from cacheimpl.kv_cache_manager.contents import Chains, HashFunction, Link, check_request
+from cacheimpl.kv_cache_manager.contents import Chains, HashFunction, Links, Piece, check_request
 from cacheimpl.kv_cache_manager.errors import (
     InvalidCountError,
     InvalidSettingError,
@@ -19,7 +19,7 @@ from cacheimpl.kv_cache_manager.errors import (
     StaleBlocksError,
 )
 from cacheimpl.kv_cache_manager.events import MAPS, Form
-from cacheimpl.kv_cache_manager.finding import LookedUp
+from cacheimpl.kv_cache_manager.finding import LookedUp, keys_of
 from cacheimpl.kv_cache_manager.ordinary import FullTables, TokenTables
 from cacheimpl.kv_cache_manager.pool import BlockPool
 from cacheimpl.kv_cache_manager.progress import executed_of
@@ -266,20 +266,22 @@ class CommonCalls:
         longest = most // self._alignment * self._alignment
         if not longest:
             return [[] for _ in self._groups], 0, 0
-        links = [
-            self._links(group, request, min(proof, most + group.proofs * group.block_size))
+        named = [
+            ([], Links())
+            if group in whole
+            else self._named(group, request, min(proof, most + group.proofs * group.block_size))
             for group, proof in zip(self._groups, proofs, strict=True)
         ]
         for tokens in range(longest, 0, -self._alignment):
             hits = [
-                whole[group][: tokens // group.block_size] if group in whole else group.hits_of(its, tokens)
-                for group, its in zip(self._groups, links, strict=True)
+                whole[group][: tokens // group.block_size] if group in whole else group.hits_of(links, tokens)
+                for group, (_, links) in zip(self._groups, named, strict=True)
             ]
             there = [its for its in hits if its is not None]
             if len(there) == len(hits):
-                for group, its, found in zip(self._groups, links, there, strict=True):
+                for group, (pieces, links), found in zip(self._groups, named, there, strict=True):
                     if group not in whole:
-                        group.looked_up = LookedUp.of(request, its[: len(found)], list(found))
+                        group.looked_up = LookedUp(request, pieces, links, list(found), keys_of(found))
                 return there, tokens, longest
         return [[] for _ in self._groups], 0, longest
 
@@ -288,14 +290,15 @@ class CommonCalls:
         further = self.rules.whole_prompts or len(self._groups) > 1
         return most + group.proofs * group.block_size if further else most
 
-    def _links(self, group: Tables, request: ComputedRequest, tokens: int) -> list[Link]:
-        """The contents of the request's full blocks: those that full attention has just looked up, if they do."""
+    def _named(self, group: Tables, request: ComputedRequest, tokens: int) -> tuple[list[Piece], Links]:
+        """The tokens and contents of the request's full blocks: those of full attention, if it has just found them."""
         count = group.chains.full_blocks(request, tokens)
         for other in self._groups:
-            _, _, links, _, _ = other.looked_up
+            _, pieces, links, _, _ = other.looked_up
             if other.reach.kind is Kind.FULL and other.block_size == group.block_size and len(links) >= count:
-                return links[:count]
-        return group.links_of(request, tokens)
+                return (pieces, links) if len(links) == count else (pieces[:count], links[:count])
+        links = group.links_of(request, tokens)
+        return [its.piece for its in links.contents], links
 
     def _allocated(
         self, request: ComputedRequest, demand: Demand, hits: Sequence[Sequence[Any]], *, registers: bool = True

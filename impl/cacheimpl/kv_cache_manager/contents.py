@@ -11,8 +11,9 @@ import os
 import struct
 from array import array
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from itertools import repeat
-from typing import Any, NamedTuple
+from itertools import repeat, takewhile
+from operator import add
+from typing import Any, NamedTuple, Self, cast
 
 import torch
 
@@ -83,6 +84,43 @@ class Link(NamedTuple):
     content: Content
     block_hash: Hashable
     """Under this hash and the group of layers the block is found."""
+
+
+class Links:
+    """The full blocks of a request, from the first one on. Two lists take less work than one of `Link`."""
+
+    __slots__ = ("contents", "hashes")
+
+    def __init__(self, contents: list[Content] | None = None, hashes: list[Hashable] | None = None) -> None:
+        self.contents: list[Content] = [] if contents is None else contents
+        self.hashes: list[Hashable] = [] if hashes is None else hashes
+
+    def __len__(self) -> int:
+        """The number of blocks."""
+        return len(self.contents)
+
+    def __iter__(self) -> Iterator[Link]:
+        """Each block."""
+        return map(Link, self.contents, self.hashes)
+
+    def __getitem__(self, positions: slice) -> Links:
+        """Some of the blocks, in lists of their own."""
+        return Links(self.contents[positions], self.hashes[positions])
+
+    def __delitem__(self, positions: slice) -> None:
+        """Some of the blocks are not known any more."""
+        del self.contents[positions], self.hashes[positions]
+
+    def __iadd__(self, more: Links) -> Self:
+        """These, and more behind them."""
+        self.contents += more.contents
+        self.hashes += more.hashes
+        return self
+
+    def append(self, link: Link) -> None:
+        """Add one block."""
+        self.contents.append(link.content)
+        self.hashes.append(link.block_hash)
 
 
 # Hashing ------------------------------------------------------------------------------------------------------------
@@ -289,11 +327,8 @@ class Chains:
         given = getattr(request, "block_hashes", None) or ()
         return key_of(given[self.scale - 1], self.group) if len(given) >= self.scale else None
 
-    def keys(self, links: Iterable[Link]) -> list[Hashable]:
-        """Under what the blocks are found in this group: their hashes, and the group if there are several."""
-        return self._keys_of(hashed for _, hashed in links)
-
-    def _keys_of(self, hashes: Iterable[Any]) -> list[Hashable]:
+    def keys(self, hashes: Iterable[Any]) -> list[Hashable]:
+        """Under what blocks with these hashes are found in this group: with the group, if there are several."""
         group, ending = self.group, self._ending
         return [hashed + ending if type(hashed) is bytes else key_of(hashed, group) for hashed in hashes]
 
@@ -301,13 +336,14 @@ class Chains:
         """The same of one block."""
         return key_of(link.block_hash, self.group)
 
-    def extended(self, request: TokenRequest, known: Sequence[Link], blocks: int) -> list[Link]:
+    def extended(self, request: TokenRequest, known: Links, blocks: int) -> Links:
         """The links of the first `blocks` full blocks; `known` are the leading ones."""
-        links = list(known[:blocks])
-        links.extend(self.links(request, self.pieces_of(request, len(links), blocks), links))
+        links = known[:blocks]
+        for link in self.links(request, self.pieces_of(request, len(links), blocks), known[:blocks]):
+            links.append(link)
         return links
 
-    def first_copies(self, request: TokenRequest, count: int) -> tuple[list[Link], list[Any], bool]:
+    def first_copies(self, request: TokenRequest, count: int) -> tuple[Links, list[Any], bool]:
         """The leading full blocks of which the first block under each key has the content, of `count`; and those.
 
         None for a request without keys, or if its blocks depend on more than tokens. The last value says whether a
@@ -315,26 +351,20 @@ class Chains:
         """
         given: Any = getattr(request, "block_hashes", None) or ()
         if not is_plain(request):
-            return [], [], True
-        first, ending, blocks, scale = self.registered.first, self._ending, list[Any](), self.scale
-        hashes, longer = given[:count] if scale == 1 else given[scale - 1 : count * scale : scale], False
+            return Links(), [], True
+        hashes = given[:count] if self.scale == 1 else given[self.scale - 1 : count * self.scale : self.scale]
+        found = map(self.registered.first.get, map(add, hashes, repeat(self._ending)))
         try:
-            for hashed in hashes:
-                block = first.get(hashed + ending)
-                if block is None:
-                    break
-                blocks.append(block)
-            else:
-                longer = len(blocks) < count
+            blocks: list[Any] = list(takewhile(bool, found))  # a block is true, and no block is None
         except TypeError:  # keys that are no bytes
-            return [], [], True
+            return Links(), [], True
+        longer = len(blocks) == len(hashes) < count
         contents: list[Content] = [block.content for block in blocks]
         leading = self._leading(request, contents) if self._compared else len(contents)
         if leading < len(contents):
             del contents[leading:], blocks[leading:]
             longer = True
-        new: Any = tuple.__new__  # without the call of a function of Python
-        return list(map(new, repeat(Link), zip(contents, hashes, strict=False))), blocks, longer
+        return Links(contents, list(hashes[: len(contents)])), blocks, longer
 
     def _leading(self, request: TokenRequest, contents: Sequence[Content]) -> int:
         """How many of these contents, of the first blocks under the request's keys, are the beginning of the request.
@@ -342,10 +372,10 @@ class Chains:
         All of them are compared at once first, and one by one if they differ.
         """
         count = len(contents)
-        tokens: Any = request.all_token_ids[: count * self.block_size]
-        pieces: Any = [its.piece for its in contents]
+        end, tokens, pieces = count * self.block_size, request.all_token_ids, [its.piece for its in contents]
+        read: Any = tokens if type(tokens) is list and len(tokens) < 2 * end else tokens[:end]
         try:
-            same = b"".join(pieces) == packed(tokens)
+            same = (packed(read) or b"").startswith(b"".join(cast("list[bytes]", pieces)))
         except TypeError:  # pieces of tokens that have more than 64 bits
             same = False
         parents = [its.parent for its in contents]
@@ -361,16 +391,19 @@ class Chains:
             parent = its
         return count
 
-    def named(self, request: TokenRequest, pieces: Sequence[Piece], known: Sequence[Link], blocks: int) -> list[Link]:
+    def named(self, request: TokenRequest, pieces: Sequence[Piece], known: Links, blocks: int) -> Links:
         """The links of the first `blocks` full blocks but the known ones; `pieces` are the tokens of all of them."""
         first = len(known)
         if not is_plain(request) or not self.brings_keys(request, blocks):
-            return list(self.links(request, pieces[first:blocks], known))
+            links = Links()
+            for link in self.links(request, pieces[first:blocks], known):
+                links.append(link)
+            return links
         given: Any = getattr(request, "block_hashes", ())
         hashes = given[(first + 1) * self.scale - 1 : blocks * self.scale : self.scale]
-        content = known[-1].content if known else None
+        content = known.contents[-1] if first else None
         contents = list[Content]()
-        keys = self._keys_of(hashes)
+        keys = self.keys(hashes)
         if not self._compared or self.registered.first.keys().isdisjoint(keys):
             for piece in pieces[first:blocks]:
                 content = Content(content, piece, None)
@@ -379,15 +412,15 @@ class Chains:
             for piece, key in zip(pieces[first:blocks], keys, strict=True):
                 content = self._content(key, content, piece, None)
                 contents.append(content)
-        new: Any = tuple.__new__  # without the call of a function of Python
-        return list(map(new, repeat(Link), zip(contents, hashes, strict=True)))
+        return Links(contents, list(hashes))
 
-    def links(self, request: TokenRequest, pieces: Sequence[Piece], known: Sequence[Link]) -> Iterator[Link]:
+    def links(self, request: TokenRequest, pieces: Sequence[Piece], known: Links) -> Iterator[Link]:
         """The links of the blocks with these tokens, which stand behind the known ones.
 
         Where the request comes with keys, those are used to find blocks.
         """
-        first, parent = len(known), known[-1] if known else None
+        first = len(known)
+        parent = Link(known.contents[-1], known.hashes[-1]) if first else None
         size, scale, group = self.block_size, self.scale, self.group
         given = getattr(request, "block_hashes", None) or ()
         extra_keys: Any = None

@@ -7,7 +7,7 @@ from typing import Any
 
 from cacheimpl.kv_cache_manager.blocks import FreeKVCacheBlockQueue, KVCacheBlock
 from cacheimpl.kv_cache_manager.common import CommonCalls, check_running, several
-from cacheimpl.kv_cache_manager.contents import HashFunction, check_request
+from cacheimpl.kv_cache_manager.contents import HashFunction, Links, check_request
 from cacheimpl.kv_cache_manager.progress import executed_of, tokens_of
 from cacheimpl.kv_cache_manager.rules import NORMATIVE, Register, Rules
 from cacheimpl.kv_cache_manager.sizes import at_least, blocks_for, whole
@@ -137,6 +137,6 @@ class EarlyCalls(CommonCalls):
         keeper: Any = request
         if hasattr(keeper, "set_kv_block_hashes"):
             full = self._tables.chains.full_blocks(request, len(request.all_token_ids))
-            keys = self._tables.chains.keys(self._tables.chains.extended(request, (), full))
+            keys = self._tables.chains.keys(self._tables.chains.extended(request, Links(), full).hashes)
             if list(keeper.kv_block_hashes) != keys:
                 keeper.set_kv_block_hashes(keys)

@@ -9,12 +9,12 @@ without counting (C-KV-28). The rules of eras report each duplicate of a content
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from typing import Any, NamedTuple
 
 import msgspec
 
-from cacheimpl.kv_cache_manager.contents import BlockHashType, Link
+from cacheimpl.kv_cache_manager.contents import BlockHashType, Links
 from cacheimpl.request import TokenRequest
 
 MEDIUM_GPU = "GPU"
@@ -98,27 +98,30 @@ MAPS = Form()
 def stored(
     form: Form,
     request: TokenRequest,
-    before: Link | None,
-    links: Sequence[Link],
+    before: Hashable,
+    links: Links,
     first: int,
     block_size: int,
     group: int,
 ) -> BlockStored:
-    """The event of newly registered blocks of a request; `first` is the position of the first one in its table."""
+    """The event of newly registered blocks of a request.
+
+    `first` is the position of the first one in its table, `before` the hash of the block before it, if there is one.
+    """
     kind, window = form.of_group(group)
     start, end = first * block_size, (first + len(links)) * block_size
     adapter = getattr(request, "lora_request", None)
     numbers = (getattr(adapter, name, None) for name in ("adapter_id", "lora_int_id", "id"))
     names = (getattr(adapter, name, None) for name in ("name", "lora_name"))
     return form.stored(
-        block_hashes=[external(link.block_hash) for link in links],
-        parent_block_hash=None if before is None else external(before.block_hash),
+        block_hashes=[external(block_hash) for block_hash in links.hashes],
+        parent_block_hash=None if before is None else external(before),
         token_ids=list(request.all_token_ids[start:end]),
         block_size=block_size,
         lora_id=next((number for number in numbers if number is not None), None),
         medium=MEDIUM_GPU,
         lora_name=next((name for name in names if name is not None), None),
-        extra_keys=[untagged(link.content.extra_keys) for link in links],
+        extra_keys=[untagged(content.extra_keys) for content in links.contents],
         group_idx=group,
         kv_cache_spec_kind=kind,
         kv_cache_spec_sliding_window=window,

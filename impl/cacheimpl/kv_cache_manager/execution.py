@@ -108,7 +108,7 @@ class Execution(Finding):
         self.name(holding, full)
         for first, end in self._runs(holding, begin, full, tokens):
             links = holding.links[first:end]
-            keys, contents = self.chains.keys(links), [content for content, _ in links]
+            keys, contents = self.chains.keys(links.hashes), links.contents
             told = self._untold(keys, first)
             self.pool._register_all(holding.blocks[first:end], keys, contents)  # noqa: SLF001  # a table's own
             self._tell(request, holding, told)
@@ -171,7 +171,7 @@ class Execution(Finding):
         if events is None:
             return
         for first, end in runs:
-            before = holding.links[first - 1] if first > 0 else None
+            before = holding.links.hashes[first - 1] if first > 0 else None
             links = holding.links[first:end]
             events.append(
                 stored(self.pool.form, request, before, links, first, self.block_size, self.chains.group or 0)

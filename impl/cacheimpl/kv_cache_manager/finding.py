@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from cacheimpl.kv_cache_manager.blocks import KVCacheBlock
-from cacheimpl.kv_cache_manager.contents import Chains, Link, Piece, alike
+from cacheimpl.kv_cache_manager.contents import Chains, Links, Piece, alike
 from cacheimpl.kv_cache_manager.errors import (
     RequestMismatchError,
     UnknownRequestError,
@@ -46,7 +46,7 @@ class Holding:
     """The tokens of its full blocks, as they were when the blocks got their slots.
 
     Those of a request with keys are read when its blocks are named, because the keys were made from them."""
-    links: list[Link] = field(default_factory=list)
+    links: Links = field(default_factory=Links)
     """The contents of its leading full blocks; the remaining full blocks are not named yet."""
 
 
@@ -56,7 +56,7 @@ class LookedUp(NamedTuple):
     request: ComputedRequest | None
     pieces: list[Piece]
     """The tokens of the blocks that were found."""
-    links: list[Link]
+    links: Links
     """Their contents."""
     blocks: list[KVCacheBlock]
     """The blocks; the null block stands for those that the layers do not read."""
@@ -64,9 +64,9 @@ class LookedUp(NamedTuple):
     """Under what each was found."""
 
     @staticmethod
-    def of(request: ComputedRequest, links: list[Link], blocks: list[KVCacheBlock]) -> LookedUp:
+    def of(request: ComputedRequest, links: Links, blocks: list[KVCacheBlock]) -> LookedUp:
         """The result of a look-up."""
-        pieces = [content.piece for content, _ in links]
+        pieces = [its.piece for its in links.contents]
         return LookedUp(request, pieces, links, blocks, keys_of(blocks))
 
 
@@ -109,7 +109,7 @@ class Finding:
         self.records_new_block_ids = False
         """Whether the workers want to know which blocks are taken, to zero them."""
         self.new_block_ids: list[int] = []
-        self.looked_up = LookedUp(None, [], [], [], [])
+        self.looked_up = LookedUp(None, [], Links(), [], [])
         """The latest look-up."""
         self.beside: Finding | None = None
         """Another group with blocks of the same size, the one before if there is one: its blocks hold the same."""
@@ -149,11 +149,11 @@ class Finding:
         self.looked_up = LookedUp.of(request, links, list(hits))
         return hits[:-1] if self.drops_last else hits
 
-    def links_of(self, request: ComputedRequest, tokens: int) -> list[Link]:
+    def links_of(self, request: ComputedRequest, tokens: int) -> Links:
         """The contents of the request's full blocks within the given number of tokens."""
-        return self.chains.extended(request, (), self.chains.full_blocks(request, tokens))
+        return self.chains.extended(request, Links(), self.chains.full_blocks(request, tokens))
 
-    def links_of_hits(self, request: ComputedRequest, pieces: list[Piece], count: int) -> list[Link]:
+    def links_of_hits(self, request: ComputedRequest, pieces: list[Piece], count: int) -> Links:
         """The contents of the request's first blocks; those of its look-up if the tokens are the same.
 
         `pieces` are its tokens. If they were not read, the request has brought keys, and they become those of the hits.
@@ -162,7 +162,7 @@ class Finding:
         same = looked_up is request and len(links) >= count and seen[:count] == (pieces[:count] or seen[:count])
         if not pieces:
             pieces += seen[:count] if same else self.chains.pieces_of(request, 0, count)
-        return links[:count] if same else list(self.chains.links(request, pieces[:count], ()))
+        return links[:count] if same else self.chains.extended(request, Links(), count)
 
     def learn(self, request: ComputedRequest, holding: Holding, blocks: int) -> None:
         """The tokens of the first full blocks are known. Raises `InvalidRequestError` and changes nothing."""
@@ -186,15 +186,15 @@ class Finding:
         other = None if self.beside is None else self.beside.holdings.get(request.request_id)
         return None if other is None or other.request is not request else other
 
-    def named_beside(self, holding: Holding, count: int) -> list[Link]:
+    def named_beside(self, holding: Holding, count: int) -> Links:
         """The links that are lacking, made of those of a group with blocks of the same size; none if they differ."""
         named, other = len(holding.links), self.holding_beside(holding.request)
         if other is None or len(other.links) < count:
-            return []
-        if named and not alike(holding.links[-1].content, other.links[named - 1].content):
-            return []
-        if holding.known[named:count] != [link.content.piece for link in other.links[named:count]]:
-            return []
+            return Links()
+        if named and not alike(holding.links.contents[-1], other.links.contents[named - 1]):
+            return Links()
+        if holding.known[named:count] != [its.piece for its in other.links.contents[named:count]]:
+            return Links()
         return other.links[named:count]
 
     def name_all(self, holding: Holding) -> None:
@@ -204,15 +204,15 @@ class Finding:
             self.learn(holding.request, holding, min(full, len(holding.blocks)))
             self.name(holding, len(holding.known))
 
-    def hits_of(self, links: Sequence[Link], tokens: int) -> list[KVCacheBlock] | None:
+    def hits_of(self, links: Links, tokens: int) -> list[KVCacheBlock] | None:
         """The blocks of a prefix, with null blocks for those that are not read (LG-12). None if one is not cached."""
-        hits, count = list[KVCacheBlock](), tokens // self.block_size
-        find, key = self.pool.find, self.chains.key
-        first = self.reach.first_needed(tokens, self.block_size)
-        for position in range(first, count + self.proofs):
-            if position >= len(links):
-                return None
-            block = find(key(links[position]), links[position].content)
+        count, find = tokens // self.block_size, self.pool.find
+        first, end = self.reach.first_needed(tokens, self.block_size), count + self.proofs
+        if len(links) < end:
+            return None
+        hits = list[KVCacheBlock]()
+        for key, content in zip(self.chains.keys(links.hashes[first:end]), links.contents[first:end], strict=True):
+            block = find(key, content)
             if block is None:
                 return None
             hits.append(block)
@@ -233,7 +233,7 @@ class Finding:
         self.name_all(holding)
         if self.chains.full_blocks(request, len(holding.links) * self.block_size) < len(holding.links) or any(
             (ours.content.piece, ours.content.extra_keys) != (its.content.piece, its.content.extra_keys)
-            for ours, its in zip(self.chains.extended(request, (), len(holding.links)), holding.links, strict=True)
+            for ours, its in zip(self.chains.extended(request, Links(), len(holding.links)), holding.links, strict=True)
         ):
             raise RequestMismatchError(f"{request.request_id!r} is another request, with other tokens")
         return holding

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cacheimpl.kv_cache_manager.blocks import KVCacheBlock
-from cacheimpl.kv_cache_manager.contents import Link, Piece, check_request
+from cacheimpl.kv_cache_manager.contents import Links, Piece, check_request
 from cacheimpl.kv_cache_manager.finding import Holding, keys_of
 from cacheimpl.kv_cache_manager.progress import executed_of
 from cacheimpl.kv_cache_manager.reach import Kind
@@ -137,7 +137,7 @@ def admit(
     begun: list[Holding] = []
     lengths: list[int] = []
     for group, its in zip(groups, hits, strict=True):
-        size, count, links, known = group.block_size, len(its), list[Link](), list[Piece]()
+        size, count, links, known = group.block_size, len(its), Links(), list[Piece]()
         if name in group.holdings or not group.chains.brings_keys(request, min(end, everything) // size):
             return None
         if count:
@@ -146,10 +146,10 @@ def admit(
                 return None
             first = group.reach.first_needed(found, size)
             read = seen.blocks[first:count]
-            if keys_of(read) != seen.keys[first:count] or any(not block.is_null for block in its[:first]):
+            if keys_of(read) != seen.keys[first:count] or seen.blocks[:first] != group.nulls(first):
                 return None
             links, known = seen.links[:count], seen.pieces[:count]
-            if group.rules.verified and [its.content for its in read] != [content for content, _ in links[first:]]:
+            if group.rules.verified and [block.content for block in read] != links.contents[first:]:
                 return None
             free -= [block.ref_cnt for block in read].count(0)
         length = -(-min(end + lookahead, longest) // size)

@@ -192,14 +192,18 @@ class BlockPool:
 
     def _release(self, blocks: Sequence[KVCacheBlock]) -> None:
         """The same of blocks that are a table's, so each is held and there once."""
-        if self.rules.unhashed_first:
-            for block in blocks:
-                if block._block_hash is None:  # noqa: SLF001  # as `block_hash`, without a call
+        keys = [block._block_hash for block in blocks]  # noqa: SLF001  # as `block_hash`, without a call
+        if None in keys and self.rules.unhashed_first:
+            for block, key in zip(blocks, keys, strict=True):
+                if key is None:
                     self._let_go(block)
-            blocks = [block for block in blocks if block._block_hash is not None]  # noqa: SLF001  # likewise
-        for block in blocks:
-            block.ref_cnt -= 1
-        self.free_block_queue._append_all([block for block in reversed(blocks) if block.ref_cnt == 0])  # noqa: SLF001  # a pool's own
+            blocks = [block for block, key in zip(blocks, keys, strict=True) if key is not None]
+        freed = list[KVCacheBlock]()
+        for block in reversed(blocks):
+            block.ref_cnt = left = block.ref_cnt - 1
+            if left == 0:
+                freed.append(block)
+        self.free_block_queue._append_all(freed)  # noqa: SLF001  # a pool's own
 
     def free_blocks(self, ordered_blocks: Iterable[Any]) -> None:
         """Remove the references of blocks that `pop_blocks_for_free` has given, in reverse order."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from cacheimpl.kv_cache_manager.blocks import KVCacheBlock
-from cacheimpl.kv_cache_manager.contents import Link, Piece
+from cacheimpl.kv_cache_manager.contents import Links, Piece
 
 
 @dataclass(slots=True)
@@ -47,7 +47,7 @@ class Plan(NamedTuple):
     """What a new table begins with: hits, and null blocks for what its kind of layers does not need of them."""
     found: int
     """Tokens of the hits."""
-    links: list[Link]
+    links: Links
     """What the hits hold."""
     kept: int
     """How many of the table's full blocks stay known."""

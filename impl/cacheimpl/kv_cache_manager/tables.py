@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from cacheimpl.kv_cache_manager.blocks import KVCacheBlock
-from cacheimpl.kv_cache_manager.contents import Link, Piece, alike
+from cacheimpl.kv_cache_manager.contents import Links, Piece, alike
 from cacheimpl.kv_cache_manager.errors import (
     AlreadyAllocatedError,
     InvalidCountError,
@@ -41,7 +41,9 @@ class Tables(Execution):
         found = len(hits) * self.block_size
         end, start = demand.computed + found + demand.tokens, demand.computed + found + demand.external
         kept, more = self._known(request, holding, demand.computed, max(end, found))
-        links = self.links_of_hits(request, more, min(len(hits), self._full_within(request, found))) if hits else []
+        links = (
+            self.links_of_hits(request, more, min(len(hits), self._full_within(request, found))) if hits else Links()
+        )
         self._check(request, holding, demand, hits, links)
         beginning = [] if holding else self._beginning(hits, start)
         owned = len(holding.blocks) if holding else len(beginning)
@@ -174,7 +176,7 @@ class Tables(Execution):
         holding: Holding | None,
         demand: Demand,
         hits: Sequence[KVCacheBlock],
-        links: Sequence[Link],
+        links: Links,
     ) -> None:
         name, computed = request.request_id, demand.computed
         end = computed + len(hits) * self.block_size + demand.tokens
@@ -195,12 +197,12 @@ class Tables(Execution):
                 f"num_tokens (later num_new_tokens) of {name!r} must be 1 or more, not {demand.tokens}"
             )
 
-    def _hold(self, hits: Sequence[KVCacheBlock], links: Sequence[Link]) -> bool:
+    def _hold(self, hits: Sequence[KVCacheBlock], links: Links) -> bool:
         """Whether these blocks hold the beginning of the request, now (KV-7)."""
         if len(hits) > len(links):
             return False
         first = self.reach.first_needed(len(hits) * self.block_size, self.block_size)
-        for position, (block, link, key) in enumerate(zip(hits, links, self.chains.keys(links), strict=False)):
+        for position, (block, link, key) in enumerate(zip(hits, links, self.chains.keys(links.hashes), strict=False)):
             its = block.content
             holds = its is link.content or (its is not None and alike(its, link.content))
             if not (holds and block._block_hash == key) and not (block.is_null and position < first):  # noqa: SLF001

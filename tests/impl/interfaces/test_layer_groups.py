@@ -236,13 +236,13 @@ WITH_KEYS: dict[str, tuple[str, Change]] = {
     ),
     "a hit with the keys of another group": (
         "window",
-        Change(Chains.first_copies, "$hashed + $ending", "$hashed + bytes((0, 0, 0, 1))"),
+        Change(Chains.first_copies, "self._ending", "bytes((0, 0, 0, 1))"),
     ),
     "a key of the block before": (
         "sizes",
         Change(Chains.named, "($first + 1) * self.scale - 1", "max(0, ($first + 1) * self.scale - 2)"),
     ),
-    "a chain that begins anew": ("window", Change(Chains.named, "known[-1].content if known else None", "None")),
+    "a chain that begins anew": ("window", Change(Chains.named, "known.contents[-1] if $first else None", "None")),
 }
 """Bugs that requests with keys show, each one object until it is freed."""
 BUGS.update(WITH_KEYS)

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from cacheimpl.kv_cache_manager import hash_request_tokens
-from cacheimpl.kv_cache_manager.contents import Chains, Content, Link
+from cacheimpl.kv_cache_manager.contents import Chains, Content, Links
 from cacheproof.model.target import ByOperation, TargetError, factory_of
 from cacheproof.targets.vllm.child.driver.block_hash import PLACEHOLDER, Feature, Position, Request
 from cachespec.block_hash import operations as calls
@@ -27,23 +27,23 @@ class KeysTarget(ByOperation):
         self._config = Config(1, 1, 1)
         self._chains = Chains(1, hash)
         self._requests: list[Request] = []
-        self._links: list[list[Link]] = []
+        self._links: list[Links] = []
 
     def reset(self, config: Config) -> None:
         self._config = config
         self._chains = Chains(config.block_size, hash)
         self._requests = [Request(str(name), list(config.opening)) for name in range(config.requests)]
-        self._links = [[] for _ in self._requests]
+        self._links = [Links() for _ in self._requests]
 
     def observe(self) -> Mapping[str, Observation]:
-        links = [link for one in self._links for link in one]
+        keys = [key for one in self._links for key in self._chains.keys(one.hashes)]
         again = [
             key
             for request, one in zip(self._requests, self._links, strict=True)
             for key in hash_request_tokens(self._config.block_size, request)[: len(one)]
         ]
-        shown = numbered([exactly(link.content) for link in links])
-        if not shown == numbered(self._chains.keys(links)) == numbered(again):
+        shown = numbered([exactly(its) for one in self._links for its in one.contents])
+        if not shown == numbered(keys) == numbered(again):
             raise TargetError("keys are equal where contents are not, or differ where contents are equal")
         return {"blocks": tuple(len(one) for one in self._links), "keys": shown}
 
