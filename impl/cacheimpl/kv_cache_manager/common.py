@@ -214,7 +214,8 @@ class CommonCalls:
         """Unregister these blocks, also while requests hold them. Raises `ForeignBlockError`."""
         for block in [self._pool.block(number) for number in several("block_ids", block_ids)]:
             for group in self._groups:
-                group.evict(block)
+                group.forget_behind(block)
+            self._pool.forget(block)
 
     def reset_prefix_cache(self) -> bool:
         """Unregister all blocks. Returns False and changes nothing while a request holds a block."""

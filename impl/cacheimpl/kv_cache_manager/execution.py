@@ -75,9 +75,8 @@ class Execution(Finding):
         del holding.links[first:], holding.known[first:]
         for block in reversed(holding.blocks[first : holding.registered]):
             if block.ref_cnt > 1:
-                self.evict(block)
-            else:
-                self.pool.forget(block)
+                self.forget_behind(block)
+            self.pool.forget(block)
         holding.registered = min(holding.registered, first)
 
     def check_going_back(self, request: ComputedRequest, computed: int) -> None:
@@ -177,11 +176,11 @@ class Execution(Finding):
                 stored(self.pool.form, request, before, links, first, self.block_size, self.chains.group or 0)
             )
 
-    def evict(self, block: KVCacheBlock) -> None:
-        """The block cannot be found any more, nor what stands behind its content in any table (KV-6, C-KV-19)."""
-        if block.block_hash is None:
+    def forget_behind(self, block: KVCacheBlock) -> None:
+        """What stands behind the content of this block in any table cannot be found any more (KV-6, C-KV-19)."""
+        if block.block_hash is None or not self.rules.whole_prefixes:
             return
-        for holding in self.holdings.values() if self.rules.whole_prefixes else ():
+        for holding in self.holdings.values():
             self.name_all(holding)
             copies = (
                 position
@@ -190,4 +189,3 @@ class Execution(Finding):
             )
             for other in holding.blocks[next(copies, len(holding.blocks)) + 1 :]:
                 self.pool.forget(other)
-        self.pool.forget(block)

@@ -145,7 +145,7 @@ def reset_always(pool: BlockPool) -> bool:
 
 
 def only_that_block(tables: Tables, block: KVCacheBlock) -> None:
-    tables.pool.forget(block)
+    """What stands behind it stays."""
 
 
 def never_stale(tables: Tables, hits: Any, links: Any) -> bool:
@@ -163,7 +163,7 @@ def never_stale(tables: Tables, hits: Any, links: Any) -> bool:
         (BlockPool, "find", any_copy, "equal-hashes"),
         (BlockPool, "reset_prefix_cache", reset_always, "any-call"),
         (FreeKVCacheBlockQueue, "popleft", from_the_end, "any-call"),
-        (Tables, "evict", only_that_block, "shared-prefix"),
+        (Tables, "forget_behind", only_that_block, "shared-prefix"),
         (Tables, "_hold", never_stale, "any-call"),
         (Tables, "commit", lambda tables, request, computed: tables.known(request), "any-call"),
     ],
@@ -239,5 +239,5 @@ def test_what_is_shared_behind_an_evicted_copy_is_forgotten(opened: Open) -> Non
     assert is_as_specified(opened)
     right = "($place for $place, $link in enumerate($holding.links) if $key and alike($link.content, $block.content))"
     wrong = "($place for $place, $link in enumerate($holding.blocks) if $link is $block)"
-    with planted(Change(Tables.evict, right, wrong)):
+    with planted(Change(Tables.forget_behind, right, wrong)):
         assert not is_as_specified(opened)

@@ -425,6 +425,17 @@ def test_groups_of_layers_share_a_pool_and_nothing_else() -> None:
     assert manager.block_pool.get_num_free_blocks() == 11
 
 
+def test_a_block_of_another_group_is_evicted_with_what_stands_behind_it() -> None:
+    specs = [SimpleNamespace(kv_cache_spec=SimpleNamespace(block_size=4)) for _ in range(2)]
+    config = SimpleNamespace(num_blocks=12, kv_cache_groups=specs)
+    manager, first = KVCacheManager(config, max_model_len=64), later_request("0", [1] * 9)
+    manager.allocate_slots(first, 9)
+    manager.cache_blocks(first, 9)
+    manager.evict_blocks({4})
+    kept = [block.block_id for block in manager.block_pool.blocks if block.block_hash is not None]
+    assert kept == [1, 2]
+
+
 def test_room_that_must_be_left() -> None:
     manager = later_manager(6, 64, watermark=0.34)
     waiting = later_request("0", [1] * 33)
