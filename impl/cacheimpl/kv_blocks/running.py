@@ -137,6 +137,7 @@ class Running:
         if not waits or longest >= self._limit:
             return False
         self._calendar = [[] for _ in range(self._size)]
+        self.__dict__.pop("_two_rounds", None)
         for turn, wait in enumerate(waits):
             self._calendar[wait].append(turn)
         crowded = (wait for wait, turns in enumerate(self._calendar) if len(turns) > self._width)
@@ -234,24 +235,22 @@ class Running:
     def _write_many_blocks(self, first: int) -> None:
         """The same by tensor operations, as many steps at once as give no request two blocks."""
         pool, contents, taken = self._pool, self._engine.config.contents.view(-1), 0
+        offsets, rows, ranks = self._two_rounds
         put, add = SERVING.put, SERVING.add
         for begin in range(first, self._now, self._size):
-            some = [self._calendar[step % self._size] for step in range(begin, min(begin + self._size, self._now))]
-            each, ranks = array(INTEGER), array(INTEGER)
-            for number, step in enumerate(some, begin - first):
-                each.fromlist(step)
-                ranks.extend(range(number * (self._width + 1) + 1, number * (self._width + 1) + 1 + len(step)))
-            if not each:
+            place, steps = begin % self._size, min(self._size, self._now - begin)
+            left, right = offsets[place], offsets[place + steps]
+            if left == right:
                 continue
-            turns, stamps = column_of(each), column_of(ranks)
-            blocks = column_of(array(INTEGER, self._queue[taken : taken + len(each)]))
-            taken += len(each)
-            who, one = self._rows.index_select(0, turns), torch.ones_like(turns)
+            who, one = rows[left:right], torch.ones(right - left, dtype=torch.int64)
+            stamps = ranks[left:right] + (pool.clock + (begin - first - place) * (self._width + 1))
+            blocks = column_of(array(INTEGER, self._queue[taken : taken + right - left]))
+            taken += right - left
             behind = who * pool.tables.shape[1] + pool.blocks.index_select(0, who)
             ended = pool.tables.view(-1).index_select(0, behind - 1).long()
             registering = torch.where(pool.severed.index_select(0, who), null_block(pool), ended)
             put(pool.carried, registering, contents.index_select(0, behind - 1))
-            put(pool.stamp, registering, stamps + pool.clock)
+            put(pool.stamp, registering, stamps)
             put(pool.tables, behind, blocks.to(pool.tables.dtype))
             put(pool.references, blocks, one)
             put(pool.carried, blocks, -1)
@@ -273,6 +272,19 @@ class Running:
         planned = pool.scheduled.index_select(0, rows) + steps
         SERVING.put(pool.scheduled, rows, planned)
         SERVING.put(pool.computed, rows, planned - 1)
+
+    @cached_property
+    def _two_rounds(self) -> tuple[list[int], Tensor, Tensor]:
+        """The calendar twice, one step behind the other: any `block_size` steps are a part of it.
+
+        Where each step begins; the rows that are given a block; and by how much their stamps are behind the clock.
+        """
+        turns, ranks, offsets = array(INTEGER), array(INTEGER), [0]
+        for number, step in enumerate((*self._calendar, *self._calendar)):
+            turns.fromlist(step)
+            ranks.extend(range(number * (self._width + 1) + 1, number * (self._width + 1) + 1 + len(step)))
+            offsets.append(len(turns))
+        return offsets, self._rows.index_select(0, column_of(turns)), column_of(ranks)
 
     @cached_property
     def _cells(self) -> Cells:
