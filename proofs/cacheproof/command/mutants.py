@@ -21,7 +21,7 @@ from cacheproof.model.registry import component_named, components
 from cacheproof.mutants import ledger
 from cacheproof.mutants.campaign import perform
 from cacheproof.mutants.generate import Mutant, mutants_of
-from cacheproof.mutants.judge import KILLED, LIVING, Fate, Limits, MutantResult
+from cacheproof.mutants.judge import KILLED, LIVING, Fate, Limits, MutantResult, scopes_for
 
 PANEL = "Maintaining the project"
 
@@ -46,6 +46,14 @@ def command(
         list[str] | None,
         typer.Option(
             help="Run only mutants with this name; * stands for any text. May be repeated.", show_default="all"
+        ),
+    ] = None,
+    first: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="SCOPE",
+            help="Explore this scope first; * stands for any text. It saves time. May be repeated.",
+            show_default="the scopes with the fewest states",
         ),
     ] = None,
     sample: Annotated[
@@ -76,7 +84,7 @@ def command(
         announce(f"seed {seed}")
     limits = Limits(seconds, growth)
     with progress() as show:
-        results = perform(mutants, limits, jobs or cores(), show, anew=anew)
+        results = perform(mutants, limits, jobs or cores(), show, anew=anew, first=checked_first(chosen, first))
     complaints = [*ledger.wrong(known, every, results, chosen), *unlisted(known, results)]
     found = [_case(one, known.get(one.name)) for one in results]
     found += [
@@ -120,6 +128,15 @@ def selected(every: Sequence[Mutant], only: list[str] | None, sample: int | None
         own = [mutant.name for mutant in every if mutant.component == name]
         drawn.update(random.Random(f"{seed}/{name}").sample(own, min(sample, len(own))))  # noqa: S311  # not a secret
     return [mutant for mutant in every if mutant.name in drawn]
+
+
+def checked_first(chosen: Sequence[str], first: list[str] | None) -> tuple[str, ...]:
+    """Patterns of scopes to explore first. Raises `InputError` for one that no chosen component has."""
+    there = [scope.name for name in chosen for scope in scopes_for(component_named(name))]
+    for pattern in first or ():
+        if not any(fnmatchcase(name, pattern) for name in there):
+            raise InputError(f"there is no default scope '{pattern}': there are {', '.join(there)}")
+    return tuple(first or ())
 
 
 def unlisted(known: dict[str, ledger.Survivor], results: Sequence[MutantResult]) -> list[str]:

@@ -28,7 +28,15 @@ SAVED_EVERY = 5
 Show = Callable[[str], object]
 
 
-def perform(mutants: Sequence[Mutant], limits: Limits, workers: int, show: Show, *, anew: bool) -> list[MutantResult]:
+def perform(
+    mutants: Sequence[Mutant],
+    limits: Limits,
+    workers: int,
+    show: Show,
+    *,
+    anew: bool,
+    first: tuple[str, ...] = (),
+) -> list[MutantResult]:
     """The results, in the order of the mutants. Ctrl-C ends it with those that are known by then."""
     known: dict[str, MutantResult] = {} if anew else kept(mutants, limits)
     waiting = [mutant for mutant in mutants if mutant.name not in known]
@@ -36,7 +44,7 @@ def perform(mutants: Sequence[Mutant], limits: Limits, workers: int, show: Show,
         show(f"{len(mutants) - len(waiting)} of {len(mutants)} mutants are known from an earlier run")
     done = 0
     try:
-        for result in _one_by_one(waiting, limits) if workers == 1 else _in_processes(waiting, limits, workers):
+        for result in (_one_by_one if workers == 1 else partial(_in_processes, workers))(waiting, limits, first):
             known[result.name] = result
             done += 1
             show(f"{len(known):,} of {len(mutants):,} mutants; {result.name}: {result.fate.value} {result.by}".rstrip())
@@ -93,9 +101,9 @@ def _stamp(component: AnyComponent, limits: Limits) -> str:
 # Processes -----------------------------------------------------------------------------------------------------------
 
 
-def _one_by_one(mutants: Sequence[Mutant], limits: Limits) -> Iterator[MutantResult]:
+def _one_by_one(mutants: Sequence[Mutant], limits: Limits, first: tuple[str, ...]) -> Iterator[MutantResult]:
     for mutant in mutants:
-        yield judged(mutant, limits)
+        yield judged(mutant, limits, first=first)
 
 
 @cache
@@ -108,16 +116,18 @@ def _limit_memory() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
 
 
-def _in_worker(limits: Limits, task: tuple[str, str]) -> MutantResult | None:
+def _in_worker(limits: Limits, first: tuple[str, ...], task: tuple[str, str]) -> MutantResult | None:
     """A component and the name of its mutant. None where the user ended the run before anything was known."""
     component, name = task
     try:
-        return judged(_by_name(component)[name], limits, stopped)
+        return judged(_by_name(component)[name], limits, stopped, first=first)
     except KeyboardInterrupt:
         return None
 
 
-def _in_processes(mutants: Sequence[Mutant], limits: Limits, workers: int) -> Iterator[MutantResult]:
+def _in_processes(
+    workers: int, mutants: Sequence[Mutant], limits: Limits, first: tuple[str, ...]
+) -> Iterator[MutantResult]:
     tasks = ((mutant.component, mutant.name) for mutant in mutants)
-    results = shared_out(partial(_in_worker, limits), tasks, workers, begin=_limit_memory)
+    results = shared_out(partial(_in_worker, limits, first), tasks, workers, begin=_limit_memory)
     return (result for result in results if result is not None)

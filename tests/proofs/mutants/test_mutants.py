@@ -13,7 +13,7 @@ import pytest
 from cacheproof.command import mutants as verb
 from cacheproof.command.frame import main
 from cacheproof.foundation.errors import InputError
-from cacheproof.model.registry import PATH_VARIABLE, component_named, components
+from cacheproof.model.registry import PATH_VARIABLE, component_named, components, scope_file
 from cacheproof.model.store import HOME_VARIABLE
 from cacheproof.mutants import campaign, judge, ledger, watch
 from cacheproof.mutants.generate import Mutant, mutants_of
@@ -212,10 +212,10 @@ def test_what_an_earlier_run_found_is_not_run_again(
 ) -> None:
     killed = named(lamp, "press", "without if lamp.presses >= config.most:")
     _, first = run([*listed(""), "--only", killed.name], capsys)
-    monkeypatch.setattr(campaign, "judged", lambda mutant, limits: pytest.fail("run again"))
+    monkeypatch.setattr(campaign, "judged", lambda mutant, limits, first: pytest.fail("run again"))
     _, second = run([*listed(""), "--only", killed.name], capsys)
     assert first == second
-    monkeypatch.setattr(campaign, "judged", lambda mutant, limits: MutantResult(mutant.name, "", Fate.OPEN, "a limit"))
+    monkeypatch.setattr(campaign, "judged", lambda mutant, limits, first: MutantResult(mutant.name, "", Fate.OPEN, "a limit"))
     status, data = run([*listed(""), "--only", killed.name, "--anew"], capsys)
     assert (status, data["results"][0]["fate"]) == (1, "open")
 
@@ -225,7 +225,7 @@ def test_an_interrupted_run_reports_what_it_knows(
 ) -> None:
     done: list[str] = []
 
-    def second_is_interrupted(mutant: Mutant, limits: Limits) -> MutantResult:
+    def second_is_interrupted(mutant: Mutant, limits: Limits, first: tuple[str, ...]) -> MutantResult:
         done.append(mutant.name)
         if len(done) == 2:
             raise KeyboardInterrupt
@@ -263,6 +263,21 @@ def test_a_mutant_that_there_is_not(
     lamp: Any, listed: Callable[[str], list[str]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     status, _ = run([*listed(""), "--only", "lamp/press/update-000000"], capsys)
+    assert status == 2
+
+
+def test_scopes_that_are_explored_first(
+    lamp: Any, listed: Callable[[str], list[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What notices a mutant is the scope that was named; the others follow in their order."""
+    scopes = scope_file(lamp)
+    more = '[[scope]]\nname = "one"\nabout = "One press."\nvariants = ["normative"]\nconfig = { most = 1 }\n'
+    scopes.write_text(f"{scopes.read_text()}\n{more}")
+    killed = named(lamp, "press", "without if lamp.presses >= config.most:")
+    for scope in ("one", "three"):
+        _, data = run([*listed(""), "--only", killed.name, "--anew", "--first", f"{scope[:2]}*"], capsys)
+        assert [(one["fate"], one["scope"]) for one in data["results"]] == [("property", scope)]
+    status, _ = run([*listed(""), "--only", killed.name, "--first", "nine"], capsys)
     assert status == 2
 
 
