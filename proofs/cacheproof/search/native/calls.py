@@ -334,7 +334,7 @@ class Calls(Records):
             if is_const(value):
                 return value
             name = self.fresh("g")
-            lines.append(f"const {self.unit.cpp(value.type)} {name} = {value.text};")
+            lines.append(f"const {self.unit.cpp(value.type)}& {name} = {value.text};")
             return Val(name, value.type)
 
         return lines, [own(value) for value in positional], {name: own(value) for name, value in named.items()}
@@ -351,14 +351,12 @@ class Calls(Records):
                 found.append((number, plain(self.unit, give(cls, itself))))
         if not found:
             raise self.error(node, f"no operation has {name}")
-        cpp, test = ("Int", name_) if tag else ("Op", f"{name_}.tag")
+        cpp, test = ("Int", name_) if tag else ("Op&", f"{name_}.tag")
         kind: Type = BOTTOM
         for _, each in found:
             kind = join(kind, each.type)
-        text = coerce(self.unit, found[-1][1], kind)
-        for number, each in reversed(found[:-1]):
-            text = f"({test} == {number} ? {coerce(self.unit, each, kind)} : {text})"
-        return Val(f"({{ const {cpp} {name_} = {owner.text}; {text}; }})", kind)
+        texts = [(number, coerce(self.unit, each, kind)) for number, each in found]
+        return Val(f"({{ const {cpp} {name_} = {owner.text}; {_by_number(test, _merged(texts))}; }})", kind)
 
     def of_record(self, node: ast.Call, owner: Val, kind: Record, name: str) -> Val:
         """A method that the record's class declares, or a function that a field holds."""
@@ -372,3 +370,18 @@ class Calls(Records):
         if not isinstance(found, FunctionType):
             raise self.error(node, f"{kind.owner.__name__} has no method {name}")
         return self.called(node, const(found), [owner, *positional], named)
+
+
+def _merged(texts: list[tuple[int, str]]) -> list[tuple[int, str]]:
+    """Of neighbours with the same text only the last one, which has the largest number."""
+    last = len(texts) - 1
+    return [each for place, each in enumerate(texts) if place == last or each[1] != texts[place + 1][1]]
+
+
+def _by_number(test: str, texts: list[tuple[int, str]]) -> str:
+    """The text whose number is the least that is not below the test, by halving."""
+    if len(texts) == 1:
+        return texts[0][1]
+    middle = len(texts) // 2
+    low, high = _by_number(test, texts[:middle]), _by_number(test, texts[middle:])
+    return f"({test} <= {texts[middle - 1][0]} ? {low} : {high})"
