@@ -6,13 +6,16 @@ namespace cp {
 
 // Bytes and JSON -------------------------------------------------------------------------------------------------------
 
-inline CP_DEVICE CP_APART void put(Bytes& out, Int a) {
+// `bound` says how many bytes a value needs at most; `write` writes it where there is room, and says where it ends.
+inline CP_DEVICE size_t bound(Int) { return Bytes::NUMBER; }
+inline CP_DEVICE size_t bound(bool) { return 1; }
+inline CP_DEVICE uint8_t* write(uint8_t* to, Int a) {
     uint64_t z = (uint64_t(a) << 1) ^ uint64_t(a >> 63);
-    out.need(Bytes::NUMBER);
-    while (z >= 128) { *out.last++ = uint8_t(z | 128); z >>= 7; }
-    *out.last++ = uint8_t(z);
+    while (z >= 128) { *to++ = uint8_t(z | 128); z >>= 7; }
+    *to++ = uint8_t(z);
+    return to;
 }
-inline CP_DEVICE void put(Bytes& out, bool a) { out.need(1); *out.last++ = a; }
+inline CP_DEVICE uint8_t* write(uint8_t* to, bool a) { *to++ = a; return to; }
 template <class T> CP_DEVICE T take(const uint8_t*& in);
 template <> inline CP_DEVICE CP_APART Int take<Int>(const uint8_t*& in) {
     uint64_t z = 0;
@@ -44,12 +47,31 @@ template <class K> struct Taken<Queue<K>> {
     }
 };
 template <class T> CP_DEVICE T take(const uint8_t*& in) { return Taken<T>::from(in); }
-template <class T> CP_DEVICE void put(Bytes& out, const Opt<T>& a) { put(out, a.has); if (a.has) put(out, a.value); }
-template <class T> CP_DEVICE void put(Bytes& out, const Seq<T>& a) { put(out, a.n); for (const T& each : a) put(out, each); }
-template <class T> CP_DEVICE void put(Bytes& out, const Set<T>& a) { put(out, a.seq()); }
-template <class T> CP_DEVICE void put(Bytes& out, const List<T>& a) { put(out, a.seq()); }
-template <class K, class V> CP_DEVICE void put(Bytes& out, const Map<K, V>& a) { put(out, a.n); for (Int i = 0; i < a.n; ++i) { put(out, a.p[i].key); put(out, a.p[i].value); } }
-template <class K> CP_DEVICE void put(Bytes& out, const Queue<K>& a) { put(out, a.n); for (Int i = 0; i < a.n; ++i) { put(out, a.p[i].key); put(out, a.p[i].weight); } }
+template <class T> CP_DEVICE size_t bound(const Opt<T>& a);
+template <class T> CP_DEVICE size_t bound(const Seq<T>& a);
+template <class T> CP_DEVICE size_t bound(const Set<T>& a);
+template <class T> CP_DEVICE size_t bound(const List<T>& a);
+template <class K, class V> CP_DEVICE size_t bound(const Map<K, V>& a);
+template <class K> CP_DEVICE size_t bound(const Queue<K>& a);
+template <class T> CP_DEVICE uint8_t* write(uint8_t* to, const Opt<T>& a);
+template <class T> CP_DEVICE uint8_t* write(uint8_t* to, const Seq<T>& a);
+template <class T> CP_DEVICE uint8_t* write(uint8_t* to, const Set<T>& a);
+template <class T> CP_DEVICE uint8_t* write(uint8_t* to, const List<T>& a);
+template <class K, class V> CP_DEVICE uint8_t* write(uint8_t* to, const Map<K, V>& a);
+template <class K> CP_DEVICE uint8_t* write(uint8_t* to, const Queue<K>& a);
+template <class T> CP_DEVICE size_t bound(const Opt<T>& a) { return 1 + (a.has ? bound(a.value) : 0); }
+template <class T> CP_DEVICE size_t bound(const Seq<T>& a) { size_t most = Bytes::NUMBER; for (const T& each : a) most += bound(each); return most; }
+template <class T> CP_DEVICE size_t bound(const Set<T>& a) { return bound(a.seq()); }
+template <class T> CP_DEVICE size_t bound(const List<T>& a) { return bound(a.seq()); }
+template <class K, class V> CP_DEVICE size_t bound(const Map<K, V>& a) { size_t most = Bytes::NUMBER; for (Int i = 0; i < a.n; ++i) most += bound(a.p[i].key) + bound(a.p[i].value); return most; }
+template <class K> CP_DEVICE size_t bound(const Queue<K>& a) { size_t most = Bytes::NUMBER; for (Int i = 0; i < a.n; ++i) most += bound(a.p[i].key) + Bytes::NUMBER; return most; }
+template <class T> CP_DEVICE uint8_t* write(uint8_t* to, const Opt<T>& a) { to = write(to, a.has); return a.has ? write(to, a.value) : to; }
+template <class T> CP_DEVICE uint8_t* write(uint8_t* to, const Seq<T>& a) { to = write(to, a.n); for (const T& each : a) to = write(to, each); return to; }
+template <class T> CP_DEVICE uint8_t* write(uint8_t* to, const Set<T>& a) { return write(to, a.seq()); }
+template <class T> CP_DEVICE uint8_t* write(uint8_t* to, const List<T>& a) { return write(to, a.seq()); }
+template <class K, class V> CP_DEVICE uint8_t* write(uint8_t* to, const Map<K, V>& a) { to = write(to, a.n); for (Int i = 0; i < a.n; ++i) to = write(write(to, a.p[i].key), a.p[i].value); return to; }
+template <class K> CP_DEVICE uint8_t* write(uint8_t* to, const Queue<K>& a) { to = write(to, a.n); for (Int i = 0; i < a.n; ++i) to = write(write(to, a.p[i].key), a.p[i].weight); return to; }
+template <class T> CP_DEVICE void put(Bytes& out, const T& a) { out.need(bound(a)); out.last = write(out.last, a); }
 
 inline CP_DEVICE void json(Written& out, Int a) { add_number(out, a); }
 inline CP_DEVICE void json(Written& out, bool a) { out += a ? "true" : "false"; }

@@ -45,10 +45,12 @@ def codec(unit: Unit, kinds: list[Type]) -> Iterator[str]:
         if not isinstance(kind, (Tup, Record)):
             continue
         name, members = unit.cpp(kind), members_of(kind)
-        puts = " ".join(f"put(out, a.{member});" for member, _ in members)
+        bounds = " + ".join(["size_t(0)", *(f"bound(a.{member})" for member, _ in members)])
+        writes = " ".join(f"to = write(to, a.{member});" for member, _ in members)
         takes = ", ".join(f"take<{unit.cpp(part)}>(in)" for _, part in members)
         texts = " out += ','; ".join(f"json(out, a.{member});" for member, _ in members)
-        yield f"[[maybe_unused]] static void put(Bytes& out, const {name}& a) {{ {puts} }}"
+        yield f"[[maybe_unused]] static size_t bound(const {name}& a) {{ return {bounds}; }}"
+        yield f"[[maybe_unused]] static uint8_t* write(uint8_t* to, const {name}& a) {{ {writes} return to; }}"
         yield f"template <> {name} take<{name}>(const uint8_t*& in) {{ return {name}{{{takes}}}; }}"
         if not is_operation(kind):
             head = f"[[maybe_unused]] static void json(Written& out, const {name}& a)"
