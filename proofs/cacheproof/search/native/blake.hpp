@@ -23,11 +23,32 @@ struct Blake {
             {12, 5, 1, 15, 14, 13, 4, 10, 0, 7, 6, 3, 9, 2, 8, 11}, {13, 11, 7, 14, 12, 1, 3, 9, 5, 0, 15, 4, 8, 6, 2, 10},
             {6, 15, 14, 9, 11, 3, 0, 8, 12, 2, 13, 7, 1, 4, 10, 5}, {10, 2, 8, 4, 7, 6, 1, 5, 15, 11, 9, 14, 3, 12, 13, 0},
             {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}, {14, 10, 4, 8, 9, 15, 13, 6, 1, 12, 0, 2, 11, 7, 5, 3}};
-        uint64_t m[16], v[16];
+        uint64_t m[16];
         for (int i = 0; i < 16; ++i) {
             m[i] = 0;
             for (int j = 7; j >= 0; --j) m[i] = m[i] << 8 | block[8 * i + j];
         }
+#ifndef CP_ON_DEVICE
+        // Four columns, and then four diagonals, at once.
+        typedef uint64_t Four __attribute__((vector_size(32)));
+        Four a{h[0], h[1], h[2], h[3]}, b{h[4], h[5], h[6], h[7]}, c{IV[0], IV[1], IV[2], IV[3]};
+        Four d{IV[4] ^ end, IV[5], is_last ? ~IV[6] : IV[6], IV[7]};
+        const auto turned = [](Four x, int n) { return (x >> n) | (x << (64 - n)); };
+        const auto mixed = [&](Four x, Four y) {
+            a += b + x; d = turned(d ^ a, 32); c += d; b = turned(b ^ c, 24);
+            a += b + y; d = turned(d ^ a, 16); c += d; b = turned(b ^ c, 63);
+        };
+#pragma GCC unroll 12
+        for (int round = 0; round < 12; ++round) {
+            const auto& s = S[round];
+            mixed(Four{m[s[0]], m[s[2]], m[s[4]], m[s[6]]}, Four{m[s[1]], m[s[3]], m[s[5]], m[s[7]]});
+            b = __builtin_shufflevector(b, b, 1, 2, 3, 0); c = __builtin_shufflevector(c, c, 2, 3, 0, 1); d = __builtin_shufflevector(d, d, 3, 0, 1, 2);
+            mixed(Four{m[s[8]], m[s[10]], m[s[12]], m[s[14]]}, Four{m[s[9]], m[s[11]], m[s[13]], m[s[15]]});
+            b = __builtin_shufflevector(b, b, 3, 0, 1, 2); c = __builtin_shufflevector(c, c, 2, 3, 0, 1); d = __builtin_shufflevector(d, d, 1, 2, 3, 0);
+        }
+        for (int i = 0; i < 4; ++i) { h[i] ^= a[i] ^ c[i]; h[i + 4] ^= b[i] ^ d[i]; }
+#else
+        uint64_t v[16];
         for (int i = 0; i < 8; ++i) { v[i] = h[i]; v[i + 8] = IV[i]; }
         v[12] ^= end;
         if (is_last) v[14] = ~v[14];
@@ -38,6 +59,7 @@ struct Blake {
             mix(v[2], v[7], v[8], v[13], m[s[12]], m[s[13]]); mix(v[3], v[4], v[9], v[14], m[s[14]], m[s[15]]);
         }
         for (int i = 0; i < 8; ++i) h[i] ^= v[i] ^ v[i + 8];
+#endif
     }
     CP_DEVICE uint64_t number() const {  // the first eight bytes, the most significant first
         uint64_t made = 0;

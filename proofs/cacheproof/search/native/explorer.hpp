@@ -94,10 +94,14 @@ struct Worker {  // one thread: what it found in this slice, and what it remembe
     Labels labels;
     std::vector<Block> blocks;
     std::exception_ptr error;
-    std::string text;
-    bool all_safety = false, all_steps = false, all_progress = false;
+    Written text;
+    std::vector<int> unseen_safety = std::vector<int>(SAFETY), unseen_steps = std::vector<int>(STEPS);  // whose witnesses were not reached yet
+    bool all_progress = false;
 
-    explicit Worker(Search& own) : search(own) {}
+    explicit Worker(Search& own) : search(own) {
+        std::iota(unseen_safety.begin(), unseen_safety.end(), 0);
+        std::iota(unseen_steps.begin(), unseen_steps.end(), 0);
+    }
     ~Worker() { passing.free(); own.free(); }
 
     // Steps ------------------------------------------------------------------------------------------------------------
@@ -106,11 +110,7 @@ struct Worker {  // one thread: what it found in this slice, and what it remembe
         const size_t place = target & ~PROVISIONAL;
         return (target & PROVISIONAL) && place < resolved.size() ? resolved[place] : target;
     }
-    uint64_t number_of(const StateT& form, Int at) {
-        row.clear();
-        put(row, form);
-        const Row wanted{row.data(), uint32_t(row.size())};
-        const uint64_t hash = hashed(wanted.data, wanted.size);
+    uint64_t number_of(const Row& wanted, uint64_t hash, Int at) {
         if (!search.owners.owns(hash)) return search.owners.send(wanted, hash, at);
         const size_t known = search.known.find(wanted, hash);
         if (known != SIZE_MAX) { search.found_at(known, at); return known; }
@@ -129,21 +129,6 @@ struct Worker {  // one thread: what it found in this slice, and what it remembe
         }
         return PROVISIONAL | (resolved.size() + mine);
     }
-    uint64_t looked_up(const StateT& state) {
-        raw.clear();
-        put(raw, state);
-        const uint64_t hash = hashed(raw.data(), raw.size());
-        __builtin_prefetch(&remembered.at(hash));
-        return hash;
-    }
-    uint64_t reached(const StateT& state, uint64_t hash, Int at) {  // the number of its canonical form, which a row seen lately need not find
-        const Row own{raw.data(), uint32_t(raw.size())};
-        auto& entry = remembered.at(hash);
-        if (remembered.holds(entry, own, hash)) return entry.target = settled(entry.target);
-        const uint64_t target = number_of(search.canonical(state), at);
-        remembered.keep(entry, own, hash, target);
-        return target;
-    }
     MovedT counted(const StateT& state, const Op& op) {
         const MovedT moved = step_of(search.config, state, op);
         ++tally.coverage[size_t(op.tag * CODES + moved.f1.code)];
@@ -161,39 +146,75 @@ struct Worker {  // one thread: what it found in this slice, and what it remembe
         }
     }
     void judge_step(Int at, const ViewT& before, const Op& op, const OutcomeT& outcome, const ViewT& after) {
-        for (int rule = 0; rule < STEPS; ++rule) if (!step_holds(rule, search.config, before, op, outcome, after)) Tally::note(tally.broken_step[size_t(rule)], at);
-        if (all_steps) return;
-        all_steps = true;
-        for (int rule = 0; rule < STEPS; ++rule) {
-            char& seen = tally.seen_step[size_t(rule)];
-            if (!seen) seen = step_witness(rule, search.config, before, op, outcome, after);
-            all_steps = all_steps && seen;
+        if (!every_step_holds(search.config, before, op, outcome, after))
+            for (int rule = 0; rule < STEPS; ++rule) if (!step_holds(rule, search.config, before, op, outcome, after)) Tally::note(tally.broken_step[size_t(rule)], at);
+        look_for(unseen_steps, tally.seen_step, [&](int rule) { return step_witness(rule, search.config, before, op, outcome, after); });
+    }
+    template <class Found> static void look_for(std::vector<int>& unseen, std::vector<char>& seen, Found&& found) {
+        for (size_t i = 0; i < unseen.size();) {
+            char& own = seen[size_t(unseen[i])];
+            if (own || (own = found(unseen[i]))) { unseen[i] = unseen.back(); unseen.pop_back(); }
+            else ++i;
         }
     }
+    // All moves are taken first, and then looked up: what a step needs of the memory comes while the others are at work.
+    struct Move { const Op* op; MovedT moved; Int at; bool stays; uint64_t hash, target; Remembered::Entry* entry; size_t begin; uint32_t size; };
+    struct Form { Move* move; uint64_t hash; size_t begin, guess; uint32_t size; };
     void expand(size_t place) {
         const StateT state = search.state_at(place);
         const ViewT before = view_of(search.config, state);
         const Opt<Op> next = continuation_of(search.config, state);
         const bool labelled = search.liveness && search.pending[place] != 0;
         const Seq<Op> offered = next.has ? Seq<Op>{&next.value, 1} : alphabet_of(search.config, state);
-        Int move = 0;
+        Move* const moves = room<Move>(offered.n);
+        Form* const forms = room<Form>(offered.n);
+        Int taken = 0, unknown = 0;
+        raw.clear();
+        row.clear();
         for (const Op& op : offered) {
             if (!next.has && !supported(op.tag)) continue;
-            if (move == MOVES) fail("a state has more moves than can be numbered");
-            const MovedT moved = (search.whole_calls && !next.has) ? call(state, op) : counted(state, op);
-            ++tally.transitions;
-            const Int at = Int(search.owners.number_at(place)) * MOVES + move++;
-            if (eq(moved.f0, state)) { judge_step(at, before, op, moved.f1, before); continue; }
-            const uint64_t hash = looked_up(moved.f0);
-            judge_step(at, before, op, moved.f1, view_of(search.config, moved.f0));
-            const uint64_t target = reached(moved.f0, hash, at);
-            if (target == place || !labelled || !(next.has || is_internal(op.tag))) continue;
-            text.clear();
-            json(text, op);
-            if (target & FOREIGN && !(target & PROVISIONAL)) { search.owners.send_step(target, at, search.labels.of(text)); continue; }
-            owed.push_back({place, labels.of(text), target, uint16_t(move - 1)});
+            if (taken == MOVES) fail("a state has more moves than can be numbered");
+            Move& own = *new (moves + taken) Move{&op, (search.whole_calls && !next.has) ? call(state, op) : counted(state, op)};
+            own.at = Int(search.owners.number_at(place)) * MOVES + taken++;
+            own.stays = eq(own.moved.f0, state);
+            if (own.stays) continue;
+            own.begin = raw.size();
+            put(raw, own.moved.f0);
+            own.size = uint32_t(raw.size() - own.begin);
+            own.hash = hashed(raw.data() + own.begin, own.size);
+            own.entry = &remembered.at(own.hash);
+            __builtin_prefetch(own.entry);
         }
+        tally.transitions += taken;
+        for (Int i = 0; i < taken; ++i) if (!moves[i].stays && moves[i].entry->hash == moves[i].hash) __builtin_prefetch(remembered.row(*moves[i].entry));
+        for (Int i = 0; i < taken; ++i) {
+            Move& own = moves[i];
+            if (own.stays) { judge_step(own.at, before, *own.op, own.moved.f1, before); continue; }
+            judge_step(own.at, before, *own.op, own.moved.f1, view_of(search.config, own.moved.f0));
+            auto& entry = *own.entry;
+            if (remembered.holds(entry, {raw.data() + own.begin, own.size}, own.hash)) { own.target = entry.target = settled(entry.target); continue; }
+            Form& form = forms[unknown++];
+            form = {&own, 0, row.size(), 0, 0};
+            put(row, search.canonical(own.moved.f0));
+            form.size = uint32_t(row.size() - form.begin);
+            form.hash = hashed(row.data() + form.begin, form.size);
+            search.known.fetch_cell(form.hash);
+        }
+        for (Int i = 0; i < unknown; ++i) forms[i].guess = search.known.fetch_place(forms[i].hash);
+        for (Int i = 0; i < unknown; ++i) search.known.fetch_row(forms[i].guess);
+        for (Int i = 0; i < unknown; ++i) {  // a row that was seen lately need not be looked for
+            Move& own = *forms[i].move;
+            own.target = number_of({row.data() + forms[i].begin, forms[i].size}, forms[i].hash, own.at);
+            remembered.keep(*own.entry, {raw.data() + own.begin, own.size}, own.hash, own.target);
+        }
+        if (labelled) for (Int i = 0; i < taken; ++i) if (!moves[i].stays && moves[i].target != place && (next.has || is_internal(moves[i].op->tag))) owe(moves[i], place);
         arena->clear();
+    }
+    void owe(const Move& move, size_t place) {
+        text.clear();
+        json(text, *move.op);
+        if (move.target & FOREIGN && !(move.target & PROVISIONAL)) search.owners.send_step(move.target, move.at, search.labels.of(text.str()));
+        else owed.push_back({place, labels.of(text.str()), move.target, uint16_t(move.at % MOVES)});
     }
 
     // States -------------------------------------------------------------------------------------------------------------
@@ -204,15 +225,9 @@ struct Worker {  // one thread: what it found in this slice, and what it remembe
         json(text, state);
         tally.digest += digest_of(text);
         const ViewT view = view_of(search.config, state);
-        for (int rule = 0; rule < SAFETY; ++rule) if (!safety_holds(rule, search.config, view)) Tally::note(tally.broken_safety[size_t(rule)], search.found_by[place]);
-        if (!all_safety) {
-            all_safety = true;
-            for (int rule = 0; rule < SAFETY; ++rule) {
-                char& seen = tally.seen_safety[size_t(rule)];
-                if (!seen) seen = safety_witness(rule, search.config, view);
-                all_safety = all_safety && seen;
-            }
-        }
+        if (!every_safety_holds(search.config, view))
+            for (int rule = 0; rule < SAFETY; ++rule) if (!safety_holds(rule, search.config, view)) Tally::note(tally.broken_safety[size_t(rule)], search.found_by[place]);
+        look_for(unseen_safety, tally.seen_safety, [&](int rule) { return safety_witness(rule, search.config, view); });
         if (!all_progress || search.liveness) judge_progress(place, view);
         arena->clear();
     }
@@ -239,7 +254,8 @@ struct Explorer : Search {
     std::vector<uint64_t> owed_sources, owed_labels, owed_targets;
     std::vector<uint16_t> owed_moves;
     size_t owed_numbered = 0;  // the targets of the others are places yet
-    std::string text, error;
+    Written text;
+    std::string error;
 
     ~Explorer() { lasting_of_config.free(); }
 
@@ -291,6 +307,7 @@ struct Explorer : Search {
     }
     void expand(size_t most, double seconds) {
         owners.clear();
+        for (auto& worker : workers) worker->remembered.make(exchanges);
         const size_t from = expanded, end = level_end - from > most ? from + most : level_end;
         const size_t blocks = shared((end - from + EXPANDED_BLOCK - 1) / EXPANDED_BLOCK, seconds, [&](Worker& worker, size_t block) {
             const size_t first = from + block * EXPANDED_BLOCK, last = std::min(end, first + EXPANDED_BLOCK);

@@ -110,11 +110,15 @@ class Glue:
         )
 
     def _rules(self, name: str, rules: list[Any], kinds: list[Type]) -> str:
-        """Properties by their numbers."""
-        cases = []
-        for number, rule in enumerate(rules):
+        """Properties by their numbers, and whether all of them hold."""
+        tests = []
+        for rule in rules:
             found = self.compiler.function(rule, list(kinds))
             test = self.compiler.truth(found)
-            cases.append(f"case {number}: return {coerce(self.unit, test, BOOL)};")
+            tests.append(coerce(self.unit, test, BOOL))
+        cases = " ".join(f"case {number}: return {test};" for number, test in enumerate(tests))
         parameters = ", ".join(f"const {self.unit.cpp(kind)}& a{place}" for place, kind in enumerate(kinds))
-        return f"static bool {name}(int rule, {parameters}) {{ switch (rule) {{ {' '.join(cases)} }} return false; }}"
+        return (
+            f"static bool {name}(int rule, {parameters}) {{ switch (rule) {{ {cases} }} return false; }}\n"
+            f"[[maybe_unused]] static bool every_{name}({parameters}) {{ return {' && '.join(tests) or 'true'}; }}"
+        )

@@ -62,7 +62,7 @@ inline void read_level(Explorer& search, const char* path) {
     file.get_more(search.found_by, states);
     if (search.liveness) file.get_more(search.pending, states);
     std::vector<uint8_t> row;
-    std::string text;
+    Written text;
     for (uint64_t read = 0; read < states; ++read) {
         const auto size = file.get<uint32_t>();
         if (size > Known::CHUNK) fail("a state that is too large");

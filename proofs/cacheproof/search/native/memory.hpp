@@ -85,8 +85,18 @@ template <class T> void clear_bytes(T& made) { std::memset(static_cast<void*>(&m
 template <class T, class Less> const T* first_from(const T* first, const T* last, const T& item, Less before) { return std::lower_bound(first, last, item, before); }
 template <class T> void exchange(T& a, T& b) { std::swap(a, b); }
 inline bool next_order(Int* first, Int* last) { return std::next_permutation(first, last); }
-template <class T, class Less> void order_freely(T* first, T* last, Less before) { std::sort(first, last, before); }
-template <class T, class Less> void order_stably(T* first, T* last, Less before) { std::stable_sort(first, last, before); }
+template <class T, class Less> void insert_each(T* first, T* last, Less before) {  // stable, and fast if they are few
+    for (T* at = first + 1; at < last; ++at) {
+        if (!before(*at, at[-1])) continue;
+        const T moved = *at;
+        T* to = at;
+        do { *to = to[-1]; --to; } while (to > first && before(moved, to[-1]));
+        *to = moved;
+    }
+}
+constexpr int64_t FEW_ITEMS = 16;
+template <class T, class Less> void order_freely(T* first, T* last, Less before) { if (last - first <= FEW_ITEMS) insert_each(first, last, before); else std::sort(first, last, before); }
+template <class T, class Less> void order_stably(T* first, T* last, Less before) { if (last - first <= FEW_ITEMS) insert_each(first, last, before); else std::stable_sort(first, last, before); }
 inline bool sum_overflows(Int a, Int b, Int& made) { return __builtin_add_overflow(a, b, &made); }
 inline bool difference_overflows(Int a, Int b, Int& made) { return __builtin_sub_overflow(a, b, &made); }
 inline bool product_overflows(Int a, Int b, Int& made) { return __builtin_mul_overflow(a, b, &made); }
@@ -111,14 +121,37 @@ struct Bytes {
     }
 };
 
-using Written = std::string;
-inline void add_number(Written& out, Int a) { char text[24]; out.append(text, size_t(std::to_chars(text, text + sizeof text, a).ptr - text)); }
-inline uint64_t digest_of(const std::string& text) {
+struct Written {  // a text that grows
+    char *first = nullptr, *last = nullptr, *limit = nullptr;
+    Written() = default;
+    Written(const Written&) = delete;
+    ~Written() { std::free(first); }
+    size_t size() const { return size_t(last - first); }
+    void clear() { last = first; }
+    void need(size_t more) { if (size_t(limit - last) < more) grow(more); }
+    [[gnu::noinline]] void grow(size_t more) {
+        const size_t kept = size(), most = std::max<size_t>(1024, 2 * (kept + more));
+        auto* moved = static_cast<char*>(std::realloc(first, most));
+        if (!moved) fail("no memory is left");
+        first = moved; last = moved + kept; limit = moved + most;
+    }
+    void operator+=(char letter) { need(1); *last++ = letter; }
+    void operator+=(const char* text) { const size_t more = std::strlen(text); need(more); std::memcpy(last, text, more); last += more; }
+    const char* c_str() { need(1); *last = 0; return first; }
+    std::string str() const { return std::string(first, size()); }
+};
+inline void add_number(Written& out, Int a) {
+    constexpr size_t MOST = 24;
+    out.need(MOST);
+    if (uint64_t(a) < 10) *out.last++ = char('0' + a);
+    else out.last = std::to_chars(out.last, out.last + MOST, a).ptr;
+}
+inline uint64_t digest_of(const Written& text) {
     Blake made;
     for (size_t at = 0;;) {
         uint8_t block[Blake::BLOCK] = {0};
         const size_t part = std::min(Blake::BLOCK, text.size() - at);
-        std::memcpy(block, text.data() + at, part);
+        if (part) std::memcpy(block, text.first + at, part);
         at += part;
         made.add(block, at, at == text.size());
         if (at == text.size()) return made.number();

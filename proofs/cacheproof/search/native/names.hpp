@@ -33,10 +33,12 @@ struct Ranks {  // for each sort the ranks that occur, and then their numbers
 // in which the tuples would be.
 constexpr Int CLOSED = INT64_MIN;
 
+constexpr Int MANY_WORDS = 128;
 struct Slice { Int begin, size; };
 
 struct Trail {  // the way to the part of a state that is looked at; whoever goes deeper comes back to its mark
     Builder<Int> words;
+    CP_DEVICE Trail() { words.grow(MANY_WORDS); }
     CP_DEVICE Int mark() const { return words.n; }
     CP_DEVICE void back(Int mark) { words.n = mark; }
     CP_DEVICE void leaf(Int value) { words.add(value); }
@@ -85,6 +87,7 @@ struct Signatures {  // by sort and name: where it occurs
             for (Int name = 0; name < count; ++name) made[sort][name] = Builder<Slice>{};
         }
         paths = {made, known.of_sort.n};
+        words.grow(MANY_WORDS);
     }
     CP_DEVICE CP_APART void note(size_t sort, Int name, Int place, const Trail& trail) {
         if (name < 0 || name >= colours.of_sort.p[sort].n) return;

@@ -2,20 +2,48 @@
 #pragma once
 #include "bytes.hpp"
 #include <vector>
+#if __has_include(<sys/mman.h>)
+#include <sys/mman.h>
+#endif
 
 namespace cp {
 
-inline uint64_t hashed(const uint8_t* data, size_t size) {
-    uint64_t h = 0x9e3779b97f4a7c15ull ^ size;
-    while (size >= 8) { uint64_t x; std::memcpy(&x, data, 8); h = (h ^ x) * 0xff51afd7ed558ccdull; h ^= h >> 32; data += 8; size -= 8; }
-    uint64_t x = 0;
-    std::memcpy(&x, data, size);
-    h = (h ^ x) * 0xc4ceb9fe1a85ec53ull;
-    return h ^ (h >> 29);
+inline uint64_t word_at(const uint8_t* data) { uint64_t x; std::memcpy(&x, data, 8); return x; }
+inline uint64_t multiplied(uint64_t a, uint64_t b) { const auto made = (unsigned __int128)a * b; return uint64_t(made) ^ uint64_t(made >> 64); }
+inline uint64_t hashed(const uint8_t* data, size_t size) {  // sixteen bytes at a time; the last ones overlap those before
+    constexpr uint64_t A = 0x9e3779b97f4a7c15ull, B = 0xe7037ed1a0b428dbull;
+    uint64_t h = A ^ size;
+    if (size >= 16) {
+        const uint8_t* const last = data + size - 16;
+        for (; data < last; data += 16) h = multiplied(word_at(data) ^ B, word_at(data + 8) ^ h);
+        h = multiplied(word_at(last) ^ B, word_at(last + 8) ^ h);
+    } else {
+        uint8_t rest[16] = {0};
+        for (size_t i = 0; i < size; ++i) rest[i] = data[i];
+        h = multiplied(word_at(rest) ^ B, word_at(rest + 8) ^ h);
+    }
+    return multiplied(h ^ A, B);
+}
+
+// Memory that is read here and there: on large pages, where the system has them, an access needs no walk through page tables.
+inline void* zeroed(size_t bytes) {
+    constexpr size_t PAGE = size_t(1) << 21;
+    void* made = std::aligned_alloc(PAGE, (bytes + PAGE - 1) / PAGE * PAGE);
+    if (!made) fail("no memory is left");
+#ifdef MADV_HUGEPAGE
+    madvise(made, bytes, MADV_HUGEPAGE);
+#endif
+    std::memset(made, 0, bytes);
+    return made;
 }
 
 struct Row { const uint8_t* data; uint32_t size; };
-inline bool same(const Row& a, const Row& b) { return a.size == b.size && std::memcmp(a.data, b.data, a.size) == 0; }
+inline bool same_bytes(const uint8_t* a, const uint8_t* b, size_t size) {
+    if (size < 16) return std::memcmp(a, b, size) == 0;
+    for (size_t i = 0; i < size - 16; i += 16) if ((word_at(a + i) ^ word_at(b + i)) | (word_at(a + i + 8) ^ word_at(b + i + 8))) return false;
+    return !((word_at(a + size - 16) ^ word_at(b + size - 16)) | (word_at(a + size - 8) ^ word_at(b + size - 8)));
+}
+inline bool same(const Row& a, const Row& b) { return a.size == b.size && same_bytes(a.data, b.data, a.size); }
 
 // An open table from hashes to numbers; the caller compares the rows, so that equal hashes are not taken for equal states.
 struct Table {
@@ -57,6 +85,10 @@ struct Known {  // every state that was found, by its number, as bytes; while th
     size_t size() const { return rows.size(); }
     size_t bytes() const { return chunks.size() * CHUNK + rows.size() * sizeof rows[0] + table.cells.size() * sizeof table.cells[0]; }
     Row row(size_t number) const { Row found; std::memcpy(&found.size, rows[number], 4); found.data = rows[number] + 4; return found; }
+    // What a look-up is about to read, step by step, so that it waits for several rows at once.
+    void fetch_cell(uint64_t hash) const { __builtin_prefetch(&table.cells[hash >> table.shift]); }
+    size_t fetch_place(uint64_t hash) const { const size_t found = table.find(hash, [](size_t) { return true; }); if (found != SIZE_MAX) __builtin_prefetch(&rows[found]); return found; }
+    void fetch_row(size_t number) const { if (number != SIZE_MAX) { __builtin_prefetch(rows[number]); __builtin_prefetch(rows[number] + 64); } }
     size_t find(const Row& wanted, uint64_t hash) const { return table.find(hash, [&](size_t number) { return same(row(number), wanted); }); }
     size_t add(const Row& added, uint64_t hash) {  // its number
         const size_t size = added.size + 4;
@@ -96,20 +128,23 @@ struct Known {  // every state that was found, by its number, as bytes; while th
 };
 
 // What steps have led to lately: the row of a state as it came out, and what stands for its canonical form. It forgets
-// everything when it is full.
+// everything when it is full. A canonical form is dear if names are exchanged, and then it remembers more.
 struct Remembered {
-    static constexpr size_t ENTRIES = size_t(1) << 18, MOST_BYTES = size_t(1) << 25;
+    static constexpr size_t MANY = 18, FEW = 14, BYTES_EACH = 128;
     struct Entry { uint64_t hash; uint32_t begin, size; uint64_t target; };
-    Entry* entries = static_cast<Entry*>(std::calloc(ENTRIES, sizeof(Entry)));
+    size_t bits = 0;
+    Entry* entries = nullptr;
     Bytes rows;
-    Remembered() { if (!entries) fail("no memory is left"); }
+    Remembered() = default;
+    void make(bool many) { if (entries) return; bits = many ? MANY : FEW; entries = static_cast<Entry*>(zeroed(sizeof(Entry) << bits)); }
     Remembered(const Remembered&) = delete;
     ~Remembered() { std::free(entries); }
-    void forget() { if (!rows.size()) return; std::memset(static_cast<void*>(entries), 0, ENTRIES * sizeof(Entry)); rows.clear(); }
-    Entry& at(uint64_t hash) { return entries[hash >> 46]; }
-    bool holds(const Entry& entry, const Row& row, uint64_t hash) const { return entry.size && entry.hash == hash && same({rows.data() + entry.begin, entry.size}, row); }
+    void forget() { if (!rows.size()) return; std::memset(static_cast<void*>(entries), 0, sizeof(Entry) << bits); rows.clear(); }
+    Entry& at(uint64_t hash) { return entries[hash >> (64 - bits)]; }
+    const uint8_t* row(const Entry& entry) const { return rows.data() + entry.begin; }
+    bool holds(const Entry& entry, const Row& wanted, uint64_t hash) const { return entry.size && entry.hash == hash && same({row(entry), entry.size}, wanted); }
     void keep(Entry& entry, const Row& row, uint64_t hash, uint64_t target) {
-        if (rows.size() + row.size > MOST_BYTES) forget();
+        if (rows.size() + row.size > BYTES_EACH << bits) forget();
         entry = {hash, uint32_t(rows.size()), row.size, target};
         rows.need(row.size);
         std::memcpy(rows.last, row.data, row.size);
