@@ -29,7 +29,7 @@ FLAGS = (
     "-w",
 )
 SHARED = ("-cudart", "static", "-cudadevrt", "none", "-Xcompiler", "-fPIC", "-shared")
-EMULATED_FLAGS = ("-x", "c++", *native.FLAGS)
+EMULATED_FLAGS = ("-x", "c++", "-O1", *native.COMMON)
 MAJOR, MINOR = 75, 76
 """The numbers by which the driver knows the two parts of the compute capability (`CUdevice_attribute`)."""
 

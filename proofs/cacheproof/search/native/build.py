@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import importlib.util
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -20,7 +21,12 @@ from cacheproof.foundation.errors import InconclusiveError, InputError, NoCompil
 from cacheproof.search.native.unit import HEADERS
 
 HERE = Path(__file__).parent
-FLAGS = ("-std=c++20", "-O1", "-w", "-fPIC", "-shared", "-fno-strict-aliasing", "-pthread")
+COMMON = ("-std=c++20", "-w", "-fPIC", "-shared", "-fno-strict-aliasing", "-pthread")
+FLAGS = ("-O3", *COMMON)
+NATIVE = "-march=native"
+"""The instructions of this machine's processor. A library with them is used on such processors only."""
+PROCESSOR = ("vendor_id", "cpu family", "model", "model name", "flags", "CPU implementer", "CPU part", "Features")
+"""The lines of /proc/cpuinfo that say which instructions a processor has."""
 
 
 NONE = (
@@ -49,6 +55,31 @@ def version_of(*command: str) -> str:
     return asked.stdout
 
 
+@cache
+def takes_native(*command: str) -> bool:
+    """Whether a compiler has the option for this processor's own instructions."""
+    tried = subprocess.run(  # noqa: S603  # likewise
+        [*command, NATIVE, "-x", "c++", "-fsyntax-only", "-"], input="", capture_output=True, text=True, check=False
+    )
+    return tried.returncode == 0
+
+
+def flags_for(*command: str) -> tuple[str, ...]:
+    """The options of a compiler."""
+    return (*FLAGS, NATIVE) if takes_native(*command) else FLAGS
+
+
+@cache
+def processor() -> str:
+    """What decides for which machines a library is compiled."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").split("\n\n", 1)[0].splitlines()
+    except OSError:
+        lines = []
+    known = [line for line in lines if line.partition(":")[0].strip() in PROCESSOR]
+    return "\n".join([platform.machine(), platform.processor(), *known])
+
+
 def ready(text: str, name: str) -> Path:
     """The file of a unit's library, which is there then. Raises NoCompilerError and InputError."""
     command = compiler_of_this_machine()
@@ -57,8 +88,9 @@ def ready(text: str, name: str) -> Path:
     made_of = [
         text,
         *((HERE / header).read_text(encoding="utf-8") for header in HEADERS),
-        *FLAGS,
+        *flags_for(*command),
         version_of(*command),
+        processor(),
     ]
     digest = blake2b("\0".join(made_of).encode(), digest_size=12).hexdigest()
     folder = cache_folder() / "native"
@@ -84,7 +116,10 @@ def _compile(command: list[str], text: str, scratch: Path, kept: Path) -> None:
     source, made = scratch / "unit.cpp", scratch / "unit.so"
     source.write_text(text, encoding="utf-8")
     run = subprocess.run(  # noqa: S603  # likewise
-        [*command, *FLAGS, f"-I{HERE}", str(source), "-o", str(made)], capture_output=True, text=True, check=False
+        [*command, *flags_for(*command), f"-I{HERE}", str(source), "-o", str(made)],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     if run.returncode < 0 or "signal terminated program" in run.stderr:
         raise InconclusiveError(f"{command[0]} was ended by a signal: the specification is not compiled")

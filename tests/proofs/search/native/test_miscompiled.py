@@ -66,11 +66,22 @@ IN_HEADERS = (
     ("names.hpp", "key(own[j], own[j - 1]) < 0", "key(own[j], own[j - 1]) > 0"),
     ("names.hpp", "moved = moved || old != now;", ""),
     ("explorer.hpp", "++tally.coverage[", "tally.coverage["),
-    ("explorer.hpp", "++tally.transitions;", ""),
+    ("explorer.hpp", "tally.transitions += taken;", ""),
     ("explorer.hpp", "if (!next.has && !supported(op.tag)) continue;", "if (!next.has && op.tag == 0) continue;"),
-    ("explorer.hpp", "if (eq(moved.f0, state)) {", "if (true) {"),
+    ("explorer.hpp", "own.stays = eq(own.moved.f0, state);", "own.stays = true;"),
     ("explorer.hpp", "if (found != SIZE_MAX) return found;", ""),
+    ("explorer.hpp", "{row.data() + forms[i].begin, forms[i].size}", "{row.data() + forms[0].begin, forms[0].size}"),
+    ("explorer.hpp", "own.hash, own.target);", "own.hash, place);"),
+    ("explorer.hpp", "unseen[i] = unseen.back();", ""),
+    ("states.hpp", "entry.hash == hash && same(", "entry.hash == hash || same("),
+    ("memory.hpp", "before(moved, to[-1])", "before(to[-1], moved)"),
+    ("blake.hpp", "c = __builtin_shufflevector(c, c, 2, 3, 0, 1);", ""),
 )
+IN_JUDGEMENTS = (
+    ("explorer.hpp", "if (!every_step_holds(", "if (false && !every_step_holds("),
+    ("explorer.hpp", "if (!every_safety_holds(", "if (false && !every_safety_holds("),
+)
+"""Faults that show only where a property is violated."""
 IN_SHARING = (
     (
         "owners.hpp",
@@ -99,7 +110,7 @@ def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         shutil.copy(build.HERE / name, tmp_path / name)
     monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
     monkeypatch.setattr(build, "HERE", tmp_path)
-    monkeypatch.setattr(build, "FLAGS", tuple("-O0" if flag == "-O1" else flag for flag in build.FLAGS))
+    monkeypatch.setattr(build, "FLAGS", tuple("-O0" if flag.startswith("-O") else flag for flag in build.FLAGS))
     monkeypatch.setattr(library, "_LOADED", {})
     return tmp_path
 
@@ -168,8 +179,8 @@ def test_equal_hashes_are_not_taken_for_equal_states(alone: Path) -> None:
     """Every state has the same hash then, and the rows decide."""
     path = alone / "states.hpp"
     text = path.read_text(encoding="utf-8")
-    assert text.count("return h ^ (h >> 29);") == 1
-    path.write_text(text.replace("return h ^ (h >> 29);", "return 7;"), encoding="utf-8")
+    assert text.count("return multiplied(h ^ A, B);") == 1
+    path.write_text(text.replace("return multiplied(h ^ A, B);", "return 7;"), encoding="utf-8")
     assert not differs()
 
 
@@ -203,6 +214,30 @@ def test_every_fault_in_the_headers_is_noticed(alone: Path, bug: tuple[str, str,
     assert old in text
     path.write_text(text.replace(old, new), encoding="utf-8")
     assert differs()
+
+
+def judgement_differs() -> bool:
+    """Whether the compiled code finds other violations of states and steps than the reference engine does."""
+    variant, scope = LRU.variants["M2"], scope_named(LRU, "three-keys")
+    expected = seen(reference.explore(LRU, variant, scope.config, scope.plan))
+    assert expected[-1]
+    return seen(native.explore(LRU, variant, scope.config, scope.plan)) != expected
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("bug", IN_JUDGEMENTS)
+def test_a_property_that_is_not_judged_is_noticed(alone: Path, bug: tuple[str, str, str]) -> None:
+    header, old, new = bug
+    path = alone / header
+    text = path.read_text(encoding="utf-8")
+    assert text.count(old) == 1
+    path.write_text(text.replace(old, new), encoding="utf-8")
+    assert judgement_differs()
+
+
+@pytest.mark.nightly
+def test_without_a_fault_violations_are_the_same(alone: Path) -> None:
+    assert not judgement_differs()
 
 
 def sharing_differs() -> bool:
