@@ -72,7 +72,7 @@ struct Search {  // what all threads read
     Owners owners;
     size_t level_begin = 0, level_end = 0, expanded = 0;
     void found_at(size_t place, Int at) { if (owners.several() && place >= level_end && at < found_by[place]) found_by[place] = at; }
-    StateT state_at(size_t place) const { const uint8_t* in = known.row(place).data; return take<StateT>(in); }
+    StateT state_at(size_t place) const { const uint8_t* in = Packing::unpack(known.row(place).data); return take<StateT>(in); }
     StateT canonical(const StateT& state) const {
         const StateT plain = canonical_of(config, state);
         return exchanges ? symmetry.least(plain) : plain;
@@ -85,7 +85,7 @@ struct Worker {  // one thread: what it found in this slice, and what it remembe
     Search& search;
     Arena passing, own;
     Tally tally;
-    Bytes raw, row, fresh_rows;
+    Bytes raw, plain, row, fresh_rows;
     Remembered remembered;
     std::vector<Fresh> fresh;
     Table fresh_table;
@@ -195,7 +195,7 @@ struct Worker {  // one thread: what it found in this slice, and what it remembe
             if (remembered.holds(entry, {raw.data() + own.begin, own.size}, own.hash)) { own.target = entry.target = settled(entry.target); continue; }
             Form& form = forms[unknown++];
             form = {&own, 0, row.size(), 0, 0};
-            put(row, search.canonical(own.moved.f0));
+            put_packed(row, plain, search.canonical(own.moved.f0));
             form.size = uint32_t(row.size() - form.begin);
             form.hash = hashed(row.data() + form.begin, form.size);
             search.known.fetch_cell(form.hash);
@@ -297,8 +297,8 @@ struct Explorer : Search {
     }
     void begin(const uint8_t* in) {
         const StateT state = take<StateT>(in);
-        Bytes row;
-        put(row, state);
+        Bytes row, plain;
+        put_packed(row, plain, state);
         arena->clear();
         const uint64_t hash = hashed(row.data(), row.size());
         if (!owners.owns(hash)) return;

@@ -45,6 +45,62 @@ inline bool same_bytes(const uint8_t* a, const uint8_t* b, size_t size) {
 }
 inline bool same(const Row& a, const Row& b) { return a.size == b.size && same_bytes(a.data, b.data, a.size); }
 
+// A row is kept packed, in words of eight bytes: four bytes hold those of which no byte is above 15, as most are. The number of
+// words comes first, then a bit for each that says whether it is packed. Zeros fill the last word; a state says where it ends.
+struct Packing {
+    static constexpr uint64_t HIGH = 0xf0f0f0f0f0f0f0f0ull;
+    static constexpr size_t WORD = 8;
+    static size_t words_of(size_t size) { return (size + WORD - 1) / WORD; }
+    static size_t most(size_t size) { return Bytes::NUMBER + words_of(words_of(size)) + words_of(size) * WORD; }
+    static uint8_t* pack(const uint8_t* from, size_t size, uint8_t* to) {  // `WORD` bytes may be read behind the end: they are zeros
+        const size_t words = words_of(size);
+        to = write(to, Int(words));
+        uint8_t* const marks = to;
+        to += words_of(words);
+        std::memset(marks, 0, size_t(to - marks));
+        for (size_t i = 0; i < words; ++i) {
+            uint64_t x = word_at(from + i * WORD);
+            if (x & HIGH) { std::memcpy(to, &x, WORD); to += WORD; continue; }
+            marks[i / WORD] |= uint8_t(1 << i % WORD);
+            x = (x | x >> 4) & 0x00ff00ff00ff00ffull;
+            x = (x | x >> 8) & 0x0000ffff0000ffffull;
+            const auto half = uint32_t(x | x >> 16);
+            std::memcpy(to, &half, sizeof half);
+            to += sizeof half;
+        }
+        return to;
+    }
+    static const uint8_t* unpack(const uint8_t* from) {  // in the arena
+        const auto words = size_t(take<Int>(from));
+        const uint8_t* const marks = from;
+        from += words_of(words);
+        auto* const made = room<uint8_t>(Int(words * WORD));
+        for (size_t i = 0; i < words; ++i) {
+            uint64_t x = 0;
+            if (marks[i / WORD] >> i % WORD & 1) {
+                std::memcpy(&x, from, WORD / 2);
+                from += WORD / 2;
+                x = (x | x << 16) & 0x0000ffff0000ffffull;
+                x = (x | x << 8) & 0x00ff00ff00ff00ffull;
+                x = (x | x << 4) & 0x0f0f0f0f0f0f0f0full;
+            } else {
+                std::memcpy(&x, from, WORD);
+                from += WORD;
+            }
+            std::memcpy(made + i * WORD, &x, WORD);
+        }
+        return made;
+    }
+};
+template <class T> void put_packed(Bytes& out, Bytes& plain, const T& a) {
+    plain.clear();
+    put(plain, a);
+    plain.need(Packing::WORD);
+    std::memset(plain.last, 0, Packing::WORD);
+    out.need(Packing::most(plain.size()));
+    out.last = Packing::pack(plain.data(), plain.size(), out.last);
+}
+
 // An open table from hashes to numbers; the caller compares the rows, so that equal hashes are not taken for equal states.
 struct Table {
     static constexpr size_t LEAST = size_t(1) << 10;
@@ -69,7 +125,7 @@ struct Table {
         while ((cells[at] >> 32) - 1 != number) at = (at + 1) & (cells.size() - 1);
         return at;
     }
-    bool is_full() const { return used * 4 >= cells.size() * 3; }
+    bool is_full() const { return used * 8 >= cells.size() * 7; }
     void empty(size_t size) { cells.assign(size, 0); used = 0; shift = 64 - __builtin_ctzll(size); }
 };
 

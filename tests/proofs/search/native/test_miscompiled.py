@@ -73,6 +73,8 @@ IN_HEADERS = (
     ("explorer.hpp", "{row.data() + forms[i].begin, forms[i].size}", "{row.data() + forms[0].begin, forms[0].size}"),
     ("explorer.hpp", "own.hash, own.target);", "own.hash, place);"),
     ("explorer.hpp", "unseen[i] = unseen.back();", ""),
+    ("states.hpp", "HIGH = 0xf0f0f0f0f0f0f0f0ull", "HIGH = 0x80f0f0f0f0f0f0f0ull"),
+    ("states.hpp", "marks[i / WORD] |= uint8_t(1 << i % WORD);", "marks[i / WORD] |= uint8_t(1 << i % 2);"),
     ("states.hpp", "entry.hash == hash && same(", "entry.hash == hash || same("),
     ("memory.hpp", "before(moved, to[-1])", "before(to[-1], moved)"),
     ("blake.hpp", "c = __builtin_shufflevector(c, c, 2, 3, 0, 1);", ""),
