@@ -517,3 +517,24 @@ def test_a_session_goes_on_with_what_its_turn_has_computed() -> None:
     output = scheduler.schedule()
     assert output is not None
     assert output.num_scheduled_tokens == {"second": 3}
+
+
+def test_a_drafter_may_propose_fewer_tokens() -> None:
+    """A plan has as many drafts as were proposed since the last output, of each request."""
+    settings = Settings(
+        block_size=2, num_gpu_blocks=40, max_num_batched_tokens=20, max_num_seqs=2, max_model_len=30, max_requests=4
+    )
+    scheduler = Scheduler(replace(settings, num_spec_tokens=3))
+    for name in ("one", "two"):
+        scheduler.add_request(Asked(name, [1, 2, 3], 20))
+    planned = []
+    for most in (3, 1, torch.tensor([0, 2, 3, 3]), None):
+        scheduler.schedule()
+        scheduler.update_from_output()
+        if most is not None:
+            scheduler.limit_drafts(most)
+        output = scheduler.schedule()
+        assert output is not None
+        planned.append(list(output.num_scheduled_tokens.values()))
+        scheduler.update_from_output()
+    assert planned == [[4, 4], [2, 2], [1, 3], [4, 4]]

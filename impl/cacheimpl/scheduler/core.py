@@ -260,6 +260,17 @@ class SchedulerCore:
         self._state = state
         return ended
 
+    @torch.inference_mode()
+    def limit_drafts(self, drafts: Tensor | int) -> None:
+        """The drafter has proposed at most so many tokens since the last output, for all requests or for each row.
+
+        `drafts`: as `accepted` of `update_from_output`. Without this call each output comes with `num_spec_tokens`.
+        Raises `InvalidAcceptedError`.
+        """
+        most = self._drafts(drafts)
+        self._settle()
+        self._state = self._state._replace(proposed=torch.minimum(self._state.proposed, most))
+
     def _stop(self, stops: Mapping[str, int], drafts: Tensor) -> None:
         """The requests end with these output tokens. Raises `InvalidStopError` and `UnknownRequestError`."""
         counts = {self.row_of(name): whole(f"the stop of {name!r}", stops[name], InvalidStopError) for name in stops}
@@ -287,7 +298,7 @@ class SchedulerCore:
             self._void = self._void or self._plans > 1
 
     def _drafts(self, accepted: Tensor | int) -> Tensor:
-        """The accepted counts as a tensor. Raises `InvalidAcceptedError`."""
+        """Counts of drafts as a tensor. Raises `InvalidAcceptedError`."""
         rows = self._config.rows
         if not isinstance(accepted, Tensor):
             count = whole("accepted", accepted, InvalidAcceptedError, least=0)

@@ -171,6 +171,11 @@ SCHEDULER = Face(
             },
             says=(*SAYS, "stop", "request_id"),
         ),
+        "limit_drafts": Call(
+            lambda made: {"drafts": torch.zeros(SETTINGS.max_requests, dtype=torch.int64)},
+            {"drafts": {**{what: bad for what, bad in counts().items() if what != "a list"}, **count(0)}},
+            says=SAYS,
+        ),
         "grammar_compiled": Call(lambda made: {"request_id": "running"}, {"request_id": one_of(None, 3, [], "nobody")}),
         "finish_load": Call(lambda made: {"request_id": "running"}, {"request_id": one_of(None, 3, [], "nobody")}),
         "finish_send": Call(lambda made: {"request_id": "running"}, {"request_id": one_of(None, 3, [], "nobody")}),
