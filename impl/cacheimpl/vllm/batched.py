@@ -2,22 +2,25 @@
 
 `cacheimpl.scheduler` plans a step for all running requests at once. This class hands the plan out as the release's
 `SchedulerOutput`, takes the workers' output, and keeps what only the host needs: tokens, stops and clients' outputs.
-It serves text, synchronously; `batched_settings` has what it refuses. It is imported inside an engine only.
+`batched_settings` has what it refuses. It is imported inside an engine only.
 """
 
 from __future__ import annotations
 
 import importlib
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from functools import wraps
 from typing import Any, NamedTuple
+
+import torch
 
 from cacheimpl.scheduler.engine import Scheduler
 from cacheimpl.scheduler.errors import SchedulerError, TooManyRequestsError
 from cacheimpl.scheduler.output import SchedulerOutput
 from cacheimpl.vllm.backlog import Backlog
-from cacheimpl.vllm.batched_settings import check_batched, check_served, settings_of, stops_of
+from cacheimpl.vllm.batched_settings import Budgets, check_batched, check_served, settings_of, stops_of
 from cacheimpl.vllm.rows import Parts, Rows
 from cacheimpl.vllm.unsupported import UnsupportedSettingError, check_settings
 
@@ -59,6 +62,21 @@ class Release(NamedTuple):
         )
 
 
+def up_to_stop(tokens: list[int], stops: frozenset[int]) -> list[int]:
+    """The tokens up to the first one that ends the request."""
+    return tokens[: 1 + next(place for place, token in enumerate(tokens) if token in stops)]
+
+
+@dataclass(frozen=True, slots=True)
+class InFlight:
+    """A step that the workers have, and of whose output the scheduler does not know."""
+
+    said: Any
+    parts: Parts
+    void: set[str] = field(default_factory=set)
+    """Requests that have ended or were preempted since: what the step samples for them is dropped."""
+
+
 def batched(base: type[Any]) -> type[Any]:
     """The release's scheduler, `base`, with plans of ours."""
     release = Release.imported()
@@ -72,13 +90,19 @@ def batched(base: type[Any]) -> type[Any]:
             check_settings(vllm_config)
             check_batched(vllm_config, kv_cache_config)
             super().__init__(vllm_config, kv_cache_config, *arguments, **named)
-            settings = settings_of(vllm_config, kv_cache_config, self.max_num_scheduled_tokens)
+            budgets = Budgets(
+                self.max_num_scheduled_tokens,
+                self.max_num_encoder_input_tokens,
+                self.encoder_cache_manager.cache_size,
+            )
+            settings = settings_of(vllm_config, kv_cache_config, budgets)
             self.inner = Scheduler(settings)
             self._rows = Rows(settings.max_requests, settings.block_size)
             self._backlog = Backlog(by_priority=settings.by_priority)
             self._refused: list[Any] = []
-            self._planned: tuple[Any, Parts] | None = None
-            self._gone: set[str] = set()
+            self._in_flight: deque[InFlight] = deque()
+            self._drafting: Parts | None = None
+            self._accepted = torch.zeros(settings.max_requests, dtype=torch.int64)
             release.log.info(
                 "cacheimpl: %s plans on tensors: %d requests, %d blocks of %d tokens",
                 type(self).__name__,
@@ -151,8 +175,13 @@ def batched(base: type[Any]) -> type[Any]:
             self.finished_req_ids.add(name)
             if self.finished_req_ids_dict is not None:
                 self.finished_req_ids_dict[request.client_index].add(name)
-            self._gone.add(name)
+            self._drop_output(name)
             del self.requests[name]
+
+        def _drop_output(self, name: str) -> None:
+            """What the steps in flight sample for the request counts no more."""
+            for step in self._in_flight:
+                step.void.add(name)
 
         def get_request_counts(self) -> tuple[int, int]:
             """Running and waiting requests."""
@@ -166,36 +195,74 @@ def batched(base: type[Any]) -> type[Any]:
             if self._pause_state is not release.unpaused:
                 return self._said(None)
             self._arrive()
+            self._limit_drafts()
             return self._said(self.inner.schedule())
 
         def _said(self, output: SchedulerOutput | None) -> Any:
             """The plan as the release tells it to its workers."""
             parts = self._rows.parts(None if output is None else output.plan, self.inner.block_tables)
             new, again = self._told(parts)
+            encodes = output is not None and self.inner.settings.max_items > 0
             said = release.said(
                 scheduled_new_reqs=new,
                 scheduled_cached_reqs=again,
                 num_scheduled_tokens=dict(zip(parts.names, parts.tokens, strict=True)),
                 total_num_scheduled_tokens=sum(parts.tokens),
-                scheduled_spec_decode_tokens={},
-                scheduled_encoder_inputs={},
+                scheduled_spec_decode_tokens=self._verified(parts) if self.num_spec_tokens else {},
+                scheduled_encoder_inputs=output.scheduled_encoder_inputs if output is not None and encodes else {},
                 finished_req_ids=self.finished_req_ids,
-                free_encoder_mm_hashes=[],
+                free_encoder_mm_hashes=output.free_encoder_mm_hashes if output is not None and encodes else [],
                 preempted_req_ids={request.request_id for request in parts.preempted},
+                num_spec_tokens_to_schedule=self.num_spec_tokens,
             )
             for request in parts.preempted:
                 request.status = release.status.PREEMPTED
                 request.num_preemptions += 1
+                request.spec_token_ids = []
+                self._drop_output(request.request_id)
             for place in parts.fresh:
                 parts.requests[place].status = release.status.RUNNING
             self.finished_req_ids = set()
             if not self.use_v2_model_runner:
                 self._rows.note_scheduled(parts)
-            self._planned = (said, parts) if parts.names else None
-            self._gone = set()
-            if output is not None and not parts.names:  # news for the workers, and nothing to compute
-                self.inner.update_from_output()
+            if output is not None:
+                self._in_flight.append(InFlight(said, parts))
+                self._pass_over_empty_steps()
             return said
+
+        def _pass_over_empty_steps(self) -> None:
+            """A plan that only has news for the workers has no output, so it is over when it is the oldest."""
+            while self._in_flight and not self._in_flight[0].parts.names:
+                self._in_flight.popleft()
+                self.inner.update_from_output()
+
+        # Drafts
+
+        def update_draft_token_ids(self, draft_token_ids: Any) -> None:
+            """The drafter has proposed these tokens. For a request that has sampled none, they are dropped."""
+            for name, tokens in zip(draft_token_ids.req_ids, draft_token_ids.draft_token_ids, strict=True):
+                request = self.requests.get(name)
+                if request is not None:
+                    request.spec_token_ids = list(tokens)
+
+        def _limit_drafts(self) -> None:
+            """The plan has as many drafts of each request of the last step as the drafter has proposed."""
+            parts, self._drafting = self._drafting, None
+            if parts is None:
+                return
+            most = torch.full_like(self._accepted, self.num_spec_tokens)
+            most[parts.rows] = torch.tensor([len(request.spec_token_ids) for request in parts.requests])
+            self.inner.limit_drafts(most)
+
+        @staticmethod
+        def _verified(parts: Parts) -> dict[str, list[int]]:
+            """The drafts that the step verifies. They are for this step only."""
+            drafts = dict[str, list[int]]()
+            for request, name, count in zip(parts.requests, parts.names, parts.drafts, strict=True):
+                if count:
+                    drafts[name] = request.spec_token_ids[:count]
+                request.spec_token_ids = []
+            return drafts
 
         def _told(self, parts: Parts) -> tuple[list[Any], Any]:
             """What the workers hear of requests that they do not know, and of the others."""
@@ -212,7 +279,9 @@ def batched(base: type[Any]) -> type[Any]:
                     request.prefill_stats.set(request.num_prompt_tokens, start, 0)
                 known = (list(request.all_token_ids),) if self.use_v2_model_runner else ()
                 mrope = {"uses_mrope": self.model_uses_mrope}
-                new.append(release.new.from_request(request, (parts.blocks[place],), *known, **mrope))
+                made = release.new.from_request(request, (parts.blocks[place],), *known, **mrope)
+                made.mm_features = request.mm_features  # with the data of cached items: C-ENC-30
+                new.append(made)
                 left_out.add(place)
             names, starts, outputs, blocks = parts.names, parts.starts, parts.outputs, parts.blocks
             if left_out:
@@ -239,46 +308,69 @@ def batched(base: type[Any]) -> type[Any]:
         def update_from_output(self, scheduler_output: Any, model_runner_output: Any) -> dict[int, Any]:
             """The step was executed: tokens are appended, requests end, and clients hear of it."""
             outputs: dict[int, list[Any]] = defaultdict(list)
-            if self._planned is not None and self._planned[0] is scheduler_output:
-                (_, parts), self._planned = self._planned, None
-                ended = set(self.inner.update_from_output())
-                self._take(parts, model_runner_output, ended, outputs)
+            drafted = None
+            if self._in_flight and self._in_flight[0].said is scheduler_output:
+                step = self._in_flight.popleft()
+                sampled = self._sampled(step.parts, model_runner_output)
+                accepted: Any = 0
+                if self.num_spec_tokens:
+                    accepted, drafted = self._verdict(step, sampled)
+                ended = set(self.inner.update_from_output(accepted))
+                self._take(step, sampled, model_runner_output, ended, outputs)
+                self._pass_over_empty_steps()
             for request in self._refused:
                 request.status = release.status.FINISHED_ERROR
                 outputs[request.client_index].append(self._last(request, []))
                 self._end(request)
             self._refused = []
-            return self._for_clients(outputs)
+            return self._for_clients(outputs, drafted)
 
-        def _take(self, parts: Parts, made: Any, ended: set[str], outputs: dict[int, list[Any]]) -> None:
-            """The sampled tokens of a step."""
-            sampled = made.sampled_token_ids
+        @staticmethod
+        def _sampled(parts: Parts, made: Any) -> list[list[int]]:
+            """The sampled tokens of each part."""
+            sampled: list[list[int]] = made.sampled_token_ids
             if made.req_ids != parts.names:
                 sampled = [sampled[made.req_id_to_index[name]] for name in parts.names]
-            one = release.output
+            return sampled
+
+        def _verdict(self, step: InFlight, sampled: list[list[int]]) -> tuple[Any, Any]:
+            """By row the number of accepted drafts; and the statistics of them, None without."""
+            parts, statistics = step.parts, None
+            accepted = [len(tokens) - 1 if tokens else 0 for tokens in sampled]
+            for name, count, right in zip(parts.names, parts.drafts, accepted, strict=True):
+                if count and name not in step.void:
+                    statistics = self.make_spec_decoding_stats(statistics, count, right, None, name)
+            self._drafting = parts
+            return self._accepted.index_copy(0, parts.rows, torch.tensor(accepted, dtype=torch.int64)), statistics
+
+        def _take(
+            self, step: InFlight, sampled: list[list[int]], made: Any, ended: set[str], outputs: dict[int, list[Any]]
+        ) -> None:
+            """The sampled tokens of a step."""
+            parts, void, one = step.parts, step.void, release.output
             logprobs, detailed = made.logprobs, bool(made.logprobs or made.num_nans_in_logits)
-            ends: list[tuple[Any, Any]] = []
-            if self._gone:  # what they have sampled is dropped
-                pairs = zip(parts.names, sampled, strict=True)
-                sampled = [[] if name in self._gone else tokens for name, tokens in pairs]
+            ends: list[tuple[Any, list[int]]] = []
             for request, name, tokens, stops in zip(parts.requests, parts.names, sampled, parts.stops, strict=True):
-                if not tokens:
+                if not tokens or name in void:
                     continue
-                token = tokens[0]
-                request._output_token_ids.append(token)  # noqa: SLF001  # without a hash: none is used
-                request._all_token_ids.append(token)  # noqa: SLF001  # the same
-                if token in stops or name in ended:
-                    ends.append((request, token))
+                stopped = not stops.isdisjoint(tokens)
+                if stopped:
+                    tokens = up_to_stop(tokens, stops)  # noqa: PLW2901  # the rest was sampled for nothing
+                request._output_token_ids.extend(tokens)  # noqa: SLF001  # without a hash: none is used
+                request._all_token_ids.extend(tokens)  # noqa: SLF001  # the same
+                if stopped or name in ended:
+                    ends.append((request, tokens))
                 elif detailed or request.prefill_stats or request.events or request.trace_headers:
-                    more = self._details(request, made, logprobs)
+                    more = self._details(request, made, logprobs, len(tokens))
                     outputs[request.client_index].append(one(name, tokens, **more))
                 else:
                     outputs[request.client_index].append(one(name, tokens))
-            self._rows.sampled(parts, sampled)
-            for request, token in ends:
-                self._stop(request, token)
-                more = self._details(request, made, logprobs)
-                outputs[request.client_index].append(self._last(request, [token], **more))
+            voided = [place for place, name in enumerate(parts.names) if name in void] if void else []
+            self._rows.sampled(parts, [len(tokens) for tokens in sampled], voided)
+            for request, tokens in ends:
+                self._stop(request, tokens[-1])
+                more = self._details(request, made, logprobs, len(tokens))
+                outputs[request.client_index].append(self._last(request, tokens, **more))
                 self._end(request)
 
         def _stop(self, request: Any, token: int) -> None:
@@ -299,8 +391,8 @@ def batched(base: type[Any]) -> type[Any]:
                 request.request_id, tokens, finish_reason=reason, stop_reason=request.stop_reason, **more
             )
 
-        def _details(self, request: Any, made: Any, logprobs: Any) -> dict[str, Any]:
-            """What an output has beside its tokens."""
+        def _details(self, request: Any, made: Any, logprobs: Any, tokens: int) -> dict[str, Any]:
+            """What an output has beside its tokens. `tokens`: how many it has."""
             place = made.req_id_to_index[request.request_id]
             statistics = request.take_prefill_stats()
             if statistics is not None:
@@ -309,21 +401,21 @@ def batched(base: type[Any]) -> type[Any]:
             if made.num_nans_in_logits:
                 request.num_nans_in_logits = made.num_nans_in_logits.get(request.request_id, 0)
             return {
-                "new_logprobs": logprobs.slice_request(place, 1) if wanted else None,
+                "new_logprobs": logprobs.slice_request(place, tokens) if wanted else None,
                 "events": request.take_events(),
                 "prefill_stats": statistics,
                 "trace_headers": request.trace_headers,
                 "num_nans_in_logits": request.num_nans_in_logits,
             }
 
-        def _for_clients(self, outputs: dict[int, list[Any]]) -> dict[int, Any]:
+        def _for_clients(self, outputs: dict[int, list[Any]], drafted: Any) -> dict[int, Any]:
             """The outputs of a step by client."""
             told = {client: release.outputs(outputs=its) for client, its in outputs.items()}
             for client, names in (self.finished_req_ids_dict or {}).items():
                 told.setdefault(client, release.outputs()).finished_requests = names
             if self.finished_req_ids_dict:
                 self.finished_req_ids_dict.clear()
-            statistics = self.make_stats()
+            statistics = self.make_stats(drafted)
             if statistics is not None:
                 if not told:
                     told[0] = release.outputs()
@@ -332,13 +424,15 @@ def batched(base: type[Any]) -> type[Any]:
 
         # The rest of the interface
 
-        def make_stats(self, *_: Any, **__: Any) -> Any:
-            """Counts of requests and the share of blocks in use; None without statistics."""
+        def make_stats(self, drafted: Any = None, *_: Any, **__: Any) -> Any:
+            """Counts of requests and drafts, and the share of blocks in use; None without statistics."""
             if not self.log_stats:
                 return None
             running, waiting = self.get_request_counts()
             usage = self.get_kv_cache_usage()
-            return release.stats(num_running_reqs=running, num_waiting_reqs=waiting, kv_cache_usage=usage)
+            return release.stats(
+                num_running_reqs=running, num_waiting_reqs=waiting, kv_cache_usage=usage, spec_decoding_stats=drafted
+            )
 
         def get_kv_cache_usage(self) -> float:
             """The share of blocks in tables."""
@@ -362,6 +456,10 @@ def batched(base: type[Any]) -> type[Any]:
             if reset_running_requests:
                 raise UnsupportedSettingError("BatchedScheduler cannot reset running requests")
             return self.inner.reset_prefix_cache()
+
+        def reset_encoder_cache(self) -> None:
+            """As the base class."""
+            self.inner.reset_encoder_cache()
 
     made: Any = Batched
     made.__init__ = wraps(base.__init__)(made.__init__)  # the signature of the release's

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from cacheimpl.kv_cache_manager.kinds import FULL, specs_of
 from cacheimpl.scheduler.settings import Settings
@@ -11,6 +11,9 @@ from cacheimpl.vllm.unsupported import UnsupportedSettingError
 
 MORE_ROWS = 64
 """Requests that wait beside those that may run, at least; later ones wait outside of the tables."""
+
+MOST_ITEMS = 32
+"""Items of a request at most, if the engine's options set no limit."""
 
 POLICIES = ("fcfs", "priority")
 
@@ -25,14 +28,20 @@ def _policy(config: Any) -> str:
 
 
 REFUSED: Mapping[str, Callable[[Any], bool]] = {
-    "--async-scheduling (use --no-async-scheduling)": lambda config: bool(config.scheduler_config.async_scheduling),
-    "--speculative-config": lambda config: _is_given(config, "speculative_config"),
+    "--async-scheduling with --speculative-config": lambda config: (
+        bool(config.scheduler_config.async_scheduling) and _is_given(config, "speculative_config")
+    ),
+    "--speculative-config with another method than ngram": lambda config: (
+        _is_given(config, "speculative_config") and config.speculative_config.method != "ngram"
+    ),
+    "num_speculative_tokens_per_batch_size of --speculative-config": lambda config: bool(
+        getattr(getattr(config, "speculative_config", None), "num_speculative_tokens_per_batch_size", None)
+    ),
     "--kv-transfer-config": lambda config: _is_given(config, "kv_transfer_config"),
     "--kv-events-config": lambda config: bool(
         getattr(getattr(config, "kv_events_config", None), "enable_kv_cache_events", False)
     ),
     "a --scheduling-policy beside fcfs and priority": lambda config: _policy(config) not in POLICIES,
-    "a multimodal model": lambda config: bool(config.model_config.is_multimodal_model),
     "a pooling model": lambda config: config.model_config.runner_type != "generate",
     "--pipeline-parallel-size above 1": lambda config: (
         int(getattr(config.parallel_config, "pipeline_parallel_size", 1)) > 1
@@ -58,19 +67,35 @@ def check_batched(vllm_config: Any, kv_cache_config: Any) -> None:
         raise UnsupportedSettingError("blocks that are zeroed are not supported by cacheimpl.vllm.BatchedScheduler")
 
 
-def settings_of(vllm_config: Any, kv_cache_config: Any, token_budget: int) -> Settings:
+class Budgets(NamedTuple):
+    """What the release derives from an engine's configuration: counts of tokens, or of embeddings."""
+
+    tokens: int
+    encoder_compute: int = 0
+    encoder_cache: int = 0
+    """0 for a text model"""
+
+
+def settings_of(vllm_config: Any, kv_cache_config: Any, budgets: Budgets) -> Settings:
     """The settings of our scheduler. Block 0 of the workers is the null block, which no table has."""
     scheduler = vllm_config.scheduler_config
     (group,) = kv_cache_config.kv_cache_groups
     running = int(scheduler.max_num_seqs)
     adapters = getattr(vllm_config, "lora_config", None)
+    drafter = getattr(vllm_config, "speculative_config", None)
     return Settings(
         block_size=int(group.kv_cache_spec.block_size),
         num_gpu_blocks=int(kv_cache_config.num_blocks) - 1,
-        max_num_batched_tokens=int(token_budget),
+        max_num_batched_tokens=int(budgets.tokens),
         max_num_seqs=running,
         max_model_len=int(vllm_config.model_config.max_model_len),
         max_requests=running + max(MORE_ROWS, running // 4),
+        max_items=items_of(vllm_config) if budgets.encoder_cache else 0,
+        encoder_compute_budget=max(1, int(budgets.encoder_compute)),
+        encoder_cache_size=max(1, int(budgets.encoder_cache)),
+        num_spec_tokens=0 if drafter is None else int(drafter.num_speculative_tokens),
+        plans_in_flight=2 if scheduler.async_scheduling else 1,
+        disable_chunked_mm_input=bool(getattr(scheduler, "disable_chunked_mm_input", False)),
         long_prefill_token_threshold=int(scheduler.long_prefill_token_threshold),
         enable_chunked_prefill=bool(scheduler.enable_chunked_prefill),
         by_priority=_policy(vllm_config) == "priority",
@@ -78,6 +103,13 @@ def settings_of(vllm_config: Any, kv_cache_config: Any, token_budget: int) -> Se
         watermark=int(float(getattr(scheduler, "watermark", 0.0)) * int(kv_cache_config.num_blocks)),
         max_loras=0 if adapters is None else int(adapters.max_loras),
     )
+
+
+def items_of(vllm_config: Any) -> int:
+    """The most items of a request: what `--limit-mm-per-prompt` says, or `MOST_ITEMS` if it says nothing."""
+    multimodal = getattr(vllm_config.model_config, "multimodal_config", None)
+    limits: Mapping[str, Any] = getattr(multimodal, "limit_per_prompt", None) or {}
+    return sum(int(getattr(limit, "count", limit)) for limit in limits.values()) or MOST_ITEMS
 
 
 def check_served(request: Any, *, caching: bool = True) -> str | None:
@@ -88,7 +120,10 @@ def check_served(request: Any, *, caching: bool = True) -> str | None:
         "a grammar": getattr(request, "structured_output_request", None) is not None,
         "prompt embeddings": getattr(request, "prompt_embeds", None) is not None,
         "a session": bool(getattr(request, "resumable", False)),
-        "items": bool(getattr(request, "mm_features", None)),
+        "an item with tokens that have no embedding": any(
+            getattr(feature.mm_position, "is_embed", None) is not None
+            for feature in getattr(request, "mm_features", None) or ()
+        ),
         "a transfer of KV": getattr(request, "kv_transfer_params", None) is not None,
         "no look-up in the prefix cache, as prompt_logprobs does": caching
         and bool(getattr(request, "skip_reading_prefix_cache", False)),

@@ -25,7 +25,11 @@ class Parts(NamedTuple):
     starts: list[int]
     tokens: list[int]
     outputs: list[int]
-    """Tokens of output that each request has."""
+    """Tokens of output that each request has, with those that the steps in flight sample."""
+    drafts: list[int]
+    """So many of the tokens, the last ones, are drafts."""
+    places: Tensor
+    """[parts] int64: tokens of output that the part may sample"""
     blocks: dict[int, list[int]]
     """By part, the blocks that the workers do not know yet: of a fresh request its whole table."""
     fresh: list[int]
@@ -44,6 +48,9 @@ class Rows:
         self._known = torch.zeros(most, dtype=torch.int64)
         """Blocks of each row's table that the workers know."""
         self._outputs = torch.zeros(most, dtype=torch.int64)
+        """Tokens of output that were sampled."""
+        self._ahead = torch.zeros(most, dtype=torch.int64)
+        """Tokens of output that the steps in flight may sample."""
         self._every = torch.arange(most)
         self._last: tuple[Tensor, list[Any], list[str], list[frozenset[int]]] | None = None
         self._before: set[str] = set()
@@ -68,7 +75,7 @@ class Rows:
         """The request has this row."""
         self._requests[row], self._stops[row] = request, stops
         self._of[request.request_id] = row
-        self._known[row] = self._outputs[row] = 0
+        self._known[row] = self._outputs[row] = self._ahead[row] = 0
         self._last = None
 
     def end(self, name: str) -> None:
@@ -83,7 +90,7 @@ class Rows:
     def parts(self, plan: Plan | None, tables: Tensor) -> Parts:
         """The parts of a plan, and what the workers are to be told with it. `tables`: block numbers by row."""
         if plan is None:
-            return Parts(self._every[:0], [], [], [], [], [], [], {}, [], [])
+            return Parts(self._every[:0], [], [], [], [], [], [], [], self._every[:0], {}, [], [])
         preempted = self._preempted(plan)
         turns = plan.turns[0]
         rows = rows_in_order(turns, self._every)[: int(length(turns))]
@@ -92,12 +99,17 @@ class Rows:
         known = self._known.index_select(0, rows)
         length_then = (starts + tokens + (self.block_size - 1)) // self.block_size
         more = (length_then - known).clamp_(min=0)
-        columns = torch.stack((starts, tokens, self._outputs.index_select(0, rows))).tolist()
+        drafts, samples = plan.drafts[0].index_select(0, rows), plan.samples[0].index_select(0, rows)
+        outputs = (self._outputs + self._ahead).index_select(0, rows)
+        places = (drafts + 1) * samples
+        self._ahead.index_add_(0, rows, places)
+        begin, count, sampled, drafted = torch.stack((starts, tokens, outputs, drafts)).tolist()
         blocks = self._new_blocks(rows, known, more, tables)
         fresh = (known == 0).nonzero().flatten().tolist()
         self._known[rows] = known + more
         self._held.update(names[place] for place in fresh)
-        return Parts(rows, requests, names, stops, columns[0], columns[1], columns[2], blocks, fresh, preempted)
+        told = begin, count, sampled, drafted, places, blocks, fresh, preempted
+        return Parts(rows, requests, names, stops, *told)
 
     def _named(self, rows: Tensor) -> tuple[list[Any], list[str], list[frozenset[int]]]:
         """Whose rows they are. Mostly they are those of the last step."""
@@ -114,7 +126,7 @@ class Rows:
         if not bool(line.any()):
             return []
         rows = line.nonzero().flatten()
-        self._known[rows] = 0
+        self._known[rows] = self._ahead[rows] = 0
         requests = [self._requests[row] for row in rows.tolist()]
         self._held.difference_update(request.request_id for request in requests)
         return requests
@@ -133,10 +145,14 @@ class Rows:
         return {place: numbers[first:end] for place, first, end in zip(*columns, strict=True)}
 
     @torch.inference_mode()
-    def sampled(self, parts: Parts, tokens: Sequence[Sequence[int]]) -> None:
-        """Each request has these tokens more."""
-        counts = torch.tensor([len(its) for its in tokens], dtype=torch.int64)
-        self._outputs.index_add_(0, parts.rows, counts)
+    def sampled(self, parts: Parts, counts: Sequence[int], void: Sequence[int]) -> None:
+        """Each request has so many tokens more, but those of `void` parts: they ended or were preempted since."""
+        rows, places, more = parts.rows, parts.places, torch.tensor(counts, dtype=torch.int64)
+        if void:
+            counted = torch.ones_like(rows, dtype=torch.bool).index_fill_(0, torch.tensor(void), False)
+            rows, places, more = rows[counted], places[counted], more[counted]
+        self._outputs.index_add_(0, rows, more)
+        self._ahead.index_add_(0, rows, places, alpha=-1)
 
     # Of the first model runner ------------------------------------------------------------------------------------
 

@@ -9,7 +9,15 @@ import pytest
 from tests.impl.interfaces.test_engine_loads import answered
 
 from cacheimpl.vllm.backlog import Backlog
-from cacheimpl.vllm.batched_settings import REFUSED, check_batched, check_served, settings_of, stops_of
+from cacheimpl.vllm.batched_settings import (
+    MOST_ITEMS,
+    REFUSED,
+    Budgets,
+    check_batched,
+    check_served,
+    settings_of,
+    stops_of,
+)
 from cacheimpl.vllm.unsupported import BATCHED, UnsupportedSettingError, check_version
 from cacheproof.targets.vllm.release import Release, installed
 
@@ -52,13 +60,17 @@ def groups(*specs: Any, **more: Any) -> Any:
 
 FULL = FullAttentionSpec(block_size=4)
 
+NGRAM = SimpleNamespace(method="ngram", num_speculative_tokens=3)
+
 WRONG: dict[str, dict[str, Any]] = {
-    "--async-scheduling": {"async_scheduling": True},
-    "--speculative-config": {"speculative_config": object()},
+    "--async-scheduling with --speculative-config": {"async_scheduling": True, "speculative_config": NGRAM},
+    "--speculative-config with another method than ngram": {"speculative_config": SimpleNamespace(method="eagle")},
+    "num_speculative_tokens_per_batch_size of --speculative-config": {
+        "speculative_config": SimpleNamespace(method="ngram", num_speculative_tokens_per_batch_size={1: 2})
+    },
     "--kv-transfer-config": {"kv_transfer_config": object()},
     "--kv-events-config": {"kv_events_config": SimpleNamespace(enable_kv_cache_events=True)},
     "a --scheduling-policy beside fcfs and priority": {"policy": "shortest"},
-    "a multimodal model": {"model_config": SimpleNamespace(is_multimodal_model=True, runner_type="generate")},
     "a pooling model": {"model_config": SimpleNamespace(is_multimodal_model=False, runner_type="pooling")},
     "--pipeline-parallel-size": {"parallel_config": SimpleNamespace(pipeline_parallel_size=2)},
     "--data-parallel-size": {"parallel_config": SimpleNamespace(data_parallel_size=2)},
@@ -93,7 +105,7 @@ def test_only_releases_that_were_run_are_served() -> None:
 
 
 def test_settings_are_those_of_the_engine() -> None:
-    settings = settings_of(configuration(), groups(FULL), 48)
+    settings = settings_of(configuration(), groups(FULL), Budgets(48))
     assert (settings.block_size, settings.num_gpu_blocks, settings.max_num_batched_tokens) == (4, 20, 48)
     assert settings.max_requests > settings.max_num_seqs == 8
     plain = (settings.by_priority, settings.enable_prefix_caching, settings.watermark, settings.max_loras)
@@ -108,9 +120,32 @@ def test_settings_that_are_not_the_default() -> None:
         cache_config=SimpleNamespace(enable_prefix_caching=False),
         lora_config=SimpleNamespace(max_loras=3),
     )
-    settings = settings_of(config, groups(FULL), 48)
+    settings = settings_of(config, groups(FULL), Budgets(48))
     asked = (settings.by_priority, settings.enable_prefix_caching, settings.watermark, settings.max_loras)
     assert asked == (True, False, 2, 3)
+
+
+@pytest.mark.parametrize("served", [{"async_scheduling": True}, {"speculative_config": NGRAM}])
+def test_steps_ahead_and_drafts_are_served_one_at_a_time(served: dict[str, Any]) -> None:
+    config = configuration(**served)
+    check_batched(config, groups(FULL))
+    settings = settings_of(config, groups(FULL), Budgets(48))
+    ahead = "async_scheduling" in served
+    assert (settings.plans_in_flight, settings.num_spec_tokens) == ((2, 0) if ahead else (1, 3))
+
+
+@pytest.mark.parametrize(
+    ("limits", "items"),
+    [({}, MOST_ITEMS), ({"image": 3}, 3), ({"image": SimpleNamespace(count=2), "video": SimpleNamespace(count=1)}, 3)],
+)
+def test_items_of_a_request(limits: dict[str, Any], items: int) -> None:
+    """As many as the engine's options allow. A text model has none, whatever they say."""
+    model = SimpleNamespace(
+        runner_type="generate", max_model_len=64, multimodal_config=SimpleNamespace(limit_per_prompt=limits)
+    )
+    settings = settings_of(configuration(model_config=model), groups(FULL), Budgets(48, 6, 9))
+    assert (settings.max_items, settings.encoder_compute_budget, settings.encoder_cache_size) == (items, 6, 9)
+    assert settings_of(configuration(model_config=model), groups(FULL), Budgets(48)).max_items == 0
 
 
 def test_a_look_up_that_is_not_wanted_is_served_without_a_prefix_cache() -> None:
@@ -145,7 +180,10 @@ def request(**changed: Any) -> Any:
         ({"structured_output_request": object()}, "a grammar"),
         ({"prompt_embeds": object()}, "prompt embeddings"),
         ({"resumable": True}, "a session"),
-        ({"mm_features": [object()]}, "items"),
+        (
+            {"mm_features": [SimpleNamespace(mm_position=SimpleNamespace(is_embed=[True, False]))]},
+            "an item with tokens that have no embedding",
+        ),
         ({"skip_reading_prefix_cache": True}, "prompt_logprobs"),
         ({"sampling_params": None}, "no sampling parameters"),
     ],
@@ -190,3 +228,41 @@ def test_loads_in_the_loop_of_the_release() -> None:
     assert ended["told"] == ["capped", "longest", "refused", "stopped"]
     assert ended["finished"] == sorted(status)
     assert (ended["waiting"], ended["left"]) == ([0, 5], [0, 0, False])
+
+
+def in_each_mode(first: int, last: int) -> Any:
+    """What came of loads with these seeds."""
+    if installed(Release(VERSION)) is None:
+        pytest.skip(f"vllm=={VERSION} is not installed: cacheproof target add vllm=={VERSION}")
+    return answered(VERSION, "batched_modes.py", str(first), str(last))
+
+
+def judge(answer: Any, count: int) -> None:
+    """Loads are served to their end in each mode; without prefixes the plans are the release's; bugs are noticed."""
+    assert len(answer["alone"]) == 12
+    for mode, found in answer["alone"].items():
+        assert (found["errors"], found["unheard"], found["left"]) == ([], 0, 0), mode
+        assert found["hits"], mode
+        assert found["resumed"], mode
+        assert bool(found["accepted"]) == ("drafts" in mode), mode
+        assert bool(found["encoded"]) == ("images" in mode), mode
+    assert len(answer["beside"]) == 6
+    for mode, found in answer["beside"].items():
+        assert (found["same"], found["parted"]) == (count, []), mode
+    for (released, ours), tokens in zip(answer["stopped"], ([7, 5, -2], [7, -2]), strict=True):
+        assert ours == released
+        assert (ours["heard"], ours["left"]) == (tokens, 0)
+    assert len(answer["planted"]) == 6
+    assert all(answer["planted"].values()), answer["planted"]
+
+
+@pytest.mark.timeout(600)
+def test_each_mode_in_the_loop_of_the_release() -> None:
+    """Steps ahead, drafts and items, by arrival and by priority."""
+    judge(in_each_mode(0, 1), 1)
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(600)
+def test_each_mode_with_more_loads() -> None:
+    judge(in_each_mode(1, 5), 4)
