@@ -202,13 +202,25 @@ def of_clean(engine: Engine, steps: int, seed: int, *, anew: bool, keep: bool) -
         announce(f"kept in {kept.write(engine.name, clean=rows)}")
     alarms = [row for row in rows if row.alarm]
     done = sum(row.steps for row in rows)
-    table = Table("setting", "loads", "steps", "slots written", "slots read", "images encoded", "preempted", "alarms")
+    headings = (
+        "setting",
+        "loads",
+        "steps",
+        "slots written",
+        "slots read",
+        "images encoded",
+        "preempted",
+        "known faults",
+    )
+    table = Table(*headings, "alarms")
     for setting in dict.fromkeys(row.setting for row in rows):
         of_one = [row for row in rows if row.setting == setting]
         counts = [sum(getattr(row, name) for row in of_one) for name in ("steps", "written", "read", "computed")]
-        counts += [sum(row.preemptions for row in of_one), sum(bool(row.alarm) for row in of_one)]
+        counts += [sum(row.preemptions for row in of_one), sum(bool(row.known) for row in of_one)]
+        counts.append(sum(bool(row.alarm) for row in of_one))
         table.add_row(setting, str(len(of_one)), *(f"{value:,}" for value in counts))
     lines: list[Any] = [table, f"{done:,} steps without a bug, {len(alarms)} alarms"]
+    lines += [f"{row.setting}, seed {row.seed}: {row.known}: {row.found}" for row in rows if row.known]
     lines += [f"{one.setting}, seed {one.seed}: {one.alarm}" for one in alarms]
     data = {
         "target": engine.name,

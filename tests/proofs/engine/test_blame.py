@@ -18,7 +18,7 @@ from cacheproof.logs.judge.verdict import Verdict
 from cacheproof.logs.judge.wrong import Wrong
 from cacheproof.releases.engine import blame, kept
 from cacheproof.releases.engine.blame import Clean, Listed, Row
-from cacheproof.releases.engine.child.trial import load
+from cacheproof.releases.engine.child.trial import MENDS, load
 from cacheproof.releases.engine.departing import Departure, departure
 from cacheproof.releases.engine.installing import Engine, installed
 from cacheproof.releases.engine.trials import SETTINGS, Trial, laboratory
@@ -203,6 +203,19 @@ def test_an_alarm_keeps_its_record(fake: list[Trial], monkeypatch: pytest.Monkey
     first = next(iter(blame.clean(ENGINE, ["text"], 100, 9, {}, print)))
     assert first.alarm == "step 3: workers, read: It reads nothing."
     assert (tmp_path / "recorded" / "text-9" / "bug").is_file()
+
+
+def test_a_known_fault_of_the_release_is_no_alarm(fake: list[Trial], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A load that is right without the fault counts up to it; one that is wrong without it, too, is an alarm."""
+    wrong = Verdict(100, Wrong(31, "workers", "encode", "It encodes nothing.", "[]"))
+    monkeypatch.setattr(blame, "judged", lambda folder: Verdict(100, None) if folder.name == "mended" else wrong)
+    first = next(iter(blame.clean(ENGINE, ["text"], 100, 9, {}, print)))
+    assert (first.alarm, first.known, first.steps) == ("", next(iter(MENDS)), 30)
+    assert first.found == "step 31: workers, encode: It encodes nothing."
+    assert [one.mend for one in fake] == ["", *list(MENDS)[:1]]
+    monkeypatch.setattr(blame, "judged", lambda _folder: wrong)
+    second = next(iter(blame.clean(ENGINE, ["text"], 100, 9, {}, print)))
+    assert (second.alarm, second.known, second.steps) == (first.found, "", 100)
 
 
 def test_what_the_page_shows_is_of_these_bugs() -> None:

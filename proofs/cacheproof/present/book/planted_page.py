@@ -136,8 +136,25 @@ def _clean(name: str) -> str:
         of_one = [row for row in every if row.setting == setting]
         counts = ("steps", "written", "read", "computed", "preemptions")
         sums = [f"{sum(getattr(row, count) for row in of_one):,}" for count in counts]
-        rows.append((setting, str(len(of_one)), *sums, str(sum(bool(row.alarm) for row in of_one))))
-    names = ("setting", "loads", "steps", "slots written", "slots read", "images encoded", "preempted", "alarms")
+        rows.append(
+            (
+                setting,
+                str(len(of_one)),
+                *sums,
+                *(str(sum(bool(getattr(row, one)) for row in of_one)) for one in ("known", "alarm")),
+            )
+        )
+    names = (
+        "setting",
+        "loads",
+        "steps",
+        "slots written",
+        "slots read",
+        "images encoded",
+        "preempted",
+        "known faults",
+        "alarms",
+    )
     return markdown_table(names, rows)
 
 

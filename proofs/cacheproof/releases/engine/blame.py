@@ -23,6 +23,7 @@ from cacheproof.foundation.errors import InputError
 from cacheproof.logs.judge.verdict import Verdict, judged
 from cacheproof.model.fingerprint import digest_of, specification_digest
 from cacheproof.model.store import home, load_all, save
+from cacheproof.releases.engine.child.trial import MENDS
 from cacheproof.releases.engine.departing import departure
 from cacheproof.releases.engine.installing import Engine
 from cacheproof.releases.engine.trials import SETTINGS, Laboratory, Trial, laboratory
@@ -97,6 +98,10 @@ class Clean(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     steps: int
     alarm: str = ""
     """What the verdict found wrong; empty if all steps were right."""
+    known: str = ""
+    """The entry of the catalogue whose fault the verdict found; the steps from there on are not counted."""
+    found: str = ""
+    """What the verdict found then."""
     left_out: tuple[str, ...] = ()
     written: int = 0
     """Slots of KV."""
@@ -216,7 +221,10 @@ def _clean(there: Laboratory, setting: str, seed: int, folder: Path) -> Clean:
     began = time.monotonic()
     answer = there.perform(Trial("", seed, REQUESTS), folder)
     verdict = judged(folder)
-    alarm = _alarm(verdict, answer)
+    alarm, known, found, steps = _alarm(verdict, answer), "", "", verdict.steps
+    if alarm and (known := _known(there, setting, seed, folder.with_name("mended"))):
+        alarm, found = "", alarm
+        steps = verdict.steps if verdict.wrong is None else min(verdict.steps, verdict.wrong.step - 1)
     if alarm:
         kept = home() / "recorded" / f"{setting}-{seed}"
         shutil.rmtree(kept, ignore_errors=True)
@@ -224,8 +232,10 @@ def _clean(there: Laboratory, setting: str, seed: int, folder: Path) -> Clean:
     return Clean(
         setting=setting,
         seed=seed,
-        steps=verdict.steps,
+        steps=steps,
         alarm=alarm,
+        known=known,
+        found=found,
         left_out=tuple(verdict.left_out),
         written=verdict.counts.get("written", 0),
         read=verdict.counts.get("read", 0),
@@ -233,6 +243,15 @@ def _clean(there: Laboratory, setting: str, seed: int, folder: Path) -> Clean:
         preemptions=answer["counts"]["preemptions"] if "counts" in answer else 0,
         seconds=round(time.monotonic() - began, 1),
     )
+
+
+def _known(there: Laboratory, setting: str, seed: int, folder: Path) -> str:
+    """The entry without whose fault all steps of the load are right; empty if there is none."""
+    for entry in MENDS:
+        answer = there.perform(Trial("", seed, REQUESTS, entry), folder)
+        if not _alarm(judged(folder), answer):
+            return entry
+    return ""
 
 
 def _alarm(verdict: Verdict, answer: Mapping[str, Any]) -> str:

@@ -21,7 +21,7 @@ RULES = ("NORMATIVE", "KV_2026_11", "KV_2025_10")
 """The rules of our KV cache manager that can be compared."""
 BATCHED = "BatchedScheduler"
 """In the place of rules: our scheduler on tensors, which has no managers."""
-BATCHED_MODES = ("text",)
+BATCHED_MODES = ("text", "text-async", "text-drafts", "text-priority", "images", "images-async", "images-drafts")
 """The modes that it serves."""
 BLOCKS = 14
 """Usable blocks and the null block of each pool: two requests of the greatest length fit."""

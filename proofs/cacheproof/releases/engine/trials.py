@@ -54,6 +54,8 @@ class Trial(NamedTuple):
     bug: str
     seed: int
     requests: int
+    mend: str = ""
+    """The entry of the catalogue whose fault is taken out of the release; empty for none."""
 
 
 class Laboratory:

@@ -27,6 +27,16 @@ STEPS_FOR_REQUEST = 60
 """A load with more steps for each request is over: then requests starve."""
 
 
+def keep_data_of_cached_items() -> None:
+    """Workers are told the data of items in a cached prefix, too."""
+    told: Any = importlib.import_module("vllm.v1.core.sched.output")
+    told.strip_covered_mm_data = lambda features, *_, **__: features
+
+
+MENDS = {"C-ENC-30": keep_data_of_cached_items}
+"""By entry of the catalogue, what takes this fault out of the release, and nothing else."""
+
+
 def load(seed: int, count: int, *, images: bool) -> list[Wanted]:
     """A random load in which prompts share prefixes with one of a few beginnings, and nothing else.
 
@@ -72,6 +82,8 @@ def perform(engine: Any, settings: dict[str, Any], trial: dict[str, Any], shown:
     if trial.get("bug"):
         planting: Any = importlib.import_module("bugs.planting")
         planting.plant_in_place(planting.bug_named(trial["bug"]))
+    if trial.get("mend"):
+        MENDS[trial["mend"]]()
     os.environ["CACHEPROOF_RECORD"] = trial["folder"]
     for name, value in settings.get("budgets", {}).items():
         owner, _, attribute = name.rpartition(".")
