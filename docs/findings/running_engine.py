@@ -58,7 +58,7 @@ def serve(llm, arrivals, steps=400):
         parts = {name.split("-")[0]: count for name, count in made.num_scheduled_tokens.items()}
         gone = [name.split("-")[0] for name in getattr(made, "preempted_req_ids", None) or ()]
         free = scheduler.kv_cache_manager.block_pool.get_num_free_blocks()
-        if number <= 40:
+        if number <= 40 or gone or made.scheduled_encoder_inputs:
             print(f"step {number:3}: tokens {parts}, preempted {gone}, {free} free blocks", flush=True)
         return made
 
@@ -132,6 +132,21 @@ def padded():
         print(f"VIOLATED: the engine core ended: {line.line} ({os.path.basename(line.filename)}:{line.lineno})")
         return 1
     print("NOT SHOWN: both requests were served")
+    return 0
+
+
+def stripped_image():
+    """C-ENC-30: workers have no data of an image that a cached prefix covered, and have to encode it after a preemption."""
+    llm = engine("images", num_gpu_blocks_override=7, max_model_len=192, max_num_batched_tokens=32)
+    shared = with_image(1, 40, 30)
+    others = [(30 + 2 * number, f"other{number}", with_image(2 + number), 1, 0) for number in range(9)]
+    long, late = (25, "long", words(30, 11, 5), 130, 0), (68, "late", shared, 30, 0)
+    try:
+        serve(llm, [(1, "early", shared, 4, 0), long, *others, late])
+    except RuntimeError as error:
+        print(f"VIOLATED: the engine core ended: {first_words(error)}")
+        return 1
+    print("NOT SHOWN: all requests were served")
     return 0
 
 
@@ -287,8 +302,8 @@ def uncut_prompt():
 CASES = {
     one.__name__: one
     for one in (
-        unwritten_block, failed_load, phantom_entry, padded, same_name, starved_item, refused_request,
-        larger_than_the_cache, embeddings, uncut_prompt,
+        unwritten_block, failed_load, phantom_entry, stripped_image, padded, same_name, starved_item,
+        refused_request, larger_than_the_cache, embeddings, uncut_prompt,
     )
 }
 
