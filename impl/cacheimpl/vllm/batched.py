@@ -63,8 +63,8 @@ class Release(NamedTuple):
 
 
 def up_to_stop(tokens: list[int], stops: frozenset[int]) -> list[int]:
-    """The tokens up to the first one that ends the request."""
-    return tokens[: 1 + next(place for place, token in enumerate(tokens) if token in stops)]
+    """The tokens up to the first one that ends the request; all of them if none does."""
+    return tokens[: 1 + next((place for place, token in enumerate(tokens) if token in stops), len(tokens))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,8 @@ def batched(base: type[Any]) -> type[Any]:
             )
             settings = settings_of(vllm_config, kv_cache_config, budgets)
             self.inner = Scheduler(settings)
-            self._rows = Rows(settings.max_requests, settings.block_size)
+            ahead, drafts = settings.plans_in_flight > 1, settings.num_spec_tokens > 0
+            self._rows = Rows(settings.max_requests, settings.block_size, ahead=ahead, drafts=drafts)
             self._backlog = Backlog(by_priority=settings.by_priority)
             self._refused: list[Any] = []
             self._in_flight: deque[InFlight] = deque()
@@ -350,28 +351,38 @@ def batched(base: type[Any]) -> type[Any]:
             parts, void, one = step.parts, step.void, release.output
             logprobs, detailed = made.logprobs, bool(made.logprobs or made.num_nans_in_logits)
             ends: list[tuple[Any, list[int]]] = []
-            for request, name, tokens, stops in zip(parts.requests, parts.names, sampled, parts.stops, strict=True):
-                if not tokens or name in void:
+            if void:
+                sampled = [[] if name in void else its for name, its in zip(parts.names, sampled, strict=True)]
+            for request, name, its, stops in zip(parts.requests, parts.names, sampled, parts.stops, strict=True):
+                if not its:
                     continue
-                stopped = not stops.isdisjoint(tokens)
-                if stopped:
-                    tokens = up_to_stop(tokens, stops)  # noqa: PLW2901  # the rest was sampled for nothing
-                request._output_token_ids.extend(tokens)  # noqa: SLF001  # without a hash: none is used
-                request._all_token_ids.extend(tokens)  # noqa: SLF001  # the same
-                if stopped or name in ended:
+                if len(its) == 1:
+                    tokens, token = its, its[0]
+                    request._output_token_ids.append(token)  # noqa: SLF001  # without a hash: none is used
+                    request._all_token_ids.append(token)  # noqa: SLF001  # the same
+                else:
+                    tokens = up_to_stop(its, stops)
+                    token = tokens[-1]
+                    request._output_token_ids.extend(tokens)  # noqa: SLF001  # the same
+                    request._all_token_ids.extend(tokens)  # noqa: SLF001  # the same
+                if token in stops or name in ended:
                     ends.append((request, tokens))
                 elif detailed or request.prefill_stats or request.events or request.trace_headers:
                     more = self._details(request, made, logprobs, len(tokens))
                     outputs[request.client_index].append(one(name, tokens, **more))
                 else:
                     outputs[request.client_index].append(one(name, tokens))
-            voided = [place for place, name in enumerate(parts.names) if name in void] if void else []
-            self._rows.sampled(parts, [len(tokens) for tokens in sampled], voided)
+            self._rows.sampled(parts, sampled, self._void_places(step))
             for request, tokens in ends:
                 self._stop(request, tokens[-1])
                 more = self._details(request, made, logprobs, len(tokens))
                 outputs[request.client_index].append(self._last(request, tokens, **more))
                 self._end(request)
+
+        @staticmethod
+        def _void_places(step: InFlight) -> list[int]:
+            """Parts of requests that have ended or were preempted since."""
+            return [place for place, name in enumerate(step.parts.names) if name in step.void] if step.void else []
 
         def _stop(self, request: Any, token: int) -> None:
             """Why the request ends."""

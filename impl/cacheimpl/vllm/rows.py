@@ -27,9 +27,9 @@ class Parts(NamedTuple):
     outputs: list[int]
     """Tokens of output that each request has, with those that the steps in flight sample."""
     drafts: list[int]
-    """So many of the tokens, the last ones, are drafts."""
-    places: Tensor
-    """[parts] int64: tokens of output that the part may sample"""
+    """So many of the tokens, the last ones, are drafts. Empty if there never are any."""
+    samples: Tensor
+    """[parts] int64: 1 if the part samples a token. Empty if no step is in flight while the next one is planned."""
     blocks: dict[int, list[int]]
     """By part, the blocks that the workers do not know yet: of a fresh request its whole table."""
     fresh: list[int]
@@ -40,8 +40,8 @@ class Parts(NamedTuple):
 class Rows:
     """Requests by row."""
 
-    def __init__(self, most: int, block_size: int) -> None:
-        self.most, self.block_size = most, block_size
+    def __init__(self, most: int, block_size: int, *, ahead: bool = False, drafts: bool = False) -> None:
+        self.most, self.block_size, self._plans_ahead, self._drafts = most, block_size, ahead, drafts
         self._requests: list[Any] = [None] * most
         self._stops: list[frozenset[int]] = [frozenset()] * most
         self._of: dict[str, int] = {}
@@ -99,16 +99,17 @@ class Rows:
         known = self._known.index_select(0, rows)
         length_then = (starts + tokens + (self.block_size - 1)) // self.block_size
         more = (length_then - known).clamp_(min=0)
-        drafts, samples = plan.drafts[0].index_select(0, rows), plan.samples[0].index_select(0, rows)
-        outputs = (self._outputs + self._ahead).index_select(0, rows)
-        places = (drafts + 1) * samples
-        self._ahead.index_add_(0, rows, places)
-        begin, count, sampled, drafted = torch.stack((starts, tokens, outputs, drafts)).tolist()
+        outputs, samples = self._outputs.index_select(0, rows), rows[:0]
+        if self._plans_ahead:
+            outputs, samples = outputs + self._ahead.index_select(0, rows), plan.samples[0].index_select(0, rows).long()
+            self._ahead.index_add_(0, rows, samples)
+        begin, count, sampled = torch.stack((starts, tokens, outputs)).tolist()
+        drafted = plan.drafts[0].index_select(0, rows).tolist() if self._drafts else []
         blocks = self._new_blocks(rows, known, more, tables)
         fresh = (known == 0).nonzero().flatten().tolist()
         self._known[rows] = known + more
         self._held.update(names[place] for place in fresh)
-        told = begin, count, sampled, drafted, places, blocks, fresh, preempted
+        told = begin, count, sampled, drafted, samples, blocks, fresh, preempted
         return Parts(rows, requests, names, stops, *told)
 
     def _named(self, rows: Tensor) -> tuple[list[Any], list[str], list[frozenset[int]]]:
@@ -145,14 +146,13 @@ class Rows:
         return {place: numbers[first:end] for place, first, end in zip(*columns, strict=True)}
 
     @torch.inference_mode()
-    def sampled(self, parts: Parts, counts: Sequence[int], void: Sequence[int]) -> None:
-        """Each request has so many tokens more, but those of `void` parts: they ended or were preempted since."""
-        rows, places, more = parts.rows, parts.places, torch.tensor(counts, dtype=torch.int64)
-        if void:
-            counted = torch.ones_like(rows, dtype=torch.bool).index_fill_(0, torch.tensor(void), False)
-            rows, places, more = rows[counted], places[counted], more[counted]
-        self._outputs.index_add_(0, rows, more)
-        self._ahead.index_add_(0, rows, places, alpha=-1)
+    def sampled(self, parts: Parts, tokens: Sequence[Sequence[int]], void: Sequence[int]) -> None:
+        """Each request has these tokens more, and none in the parts of `void`."""
+        counts = torch.tensor([len(its) for its in tokens], dtype=torch.int64)
+        self._outputs.index_add_(0, parts.rows, counts)
+        if self._plans_ahead:
+            samples = parts.samples.index_fill(0, torch.tensor(void, dtype=torch.int64), 0)
+            self._ahead.index_add_(0, parts.rows, samples, alpha=-1)
 
     # Of the first model runner ------------------------------------------------------------------------------------
 
