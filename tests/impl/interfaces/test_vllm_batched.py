@@ -246,7 +246,7 @@ def judge(answer: Any, count: int) -> None:
         assert found["resumed"], mode
         assert bool(found["accepted"]) == ("drafts" in mode), mode
         assert bool(found["encoded"]) == ("images" in mode), mode
-    assert len(answer["beside"]) == 6
+    assert len(answer["beside"]) == 5
     for mode, found in answer["beside"].items():
         assert (found["same"], found["parted"]) == (count, []), mode
     for (released, ours), tokens in zip(answer["stopped"], ([7, 5, -2], [7, -2]), strict=True):
