@@ -17,6 +17,8 @@ CONTENTS, LONGEST_ITEM = 7, 5
 """Different items. The length of each follows from its number."""
 COMPUTE, CAPACITY = 6, 9
 """Embeddings that the encoder makes in a step, and those that the cache has room for."""
+ROOMY = 40, 16
+"""The same, so that hardly any item is refused, and some are evicted: all of them need 18."""
 MODES = {
     f"{steps}{images}{priority}": (steps, bool(images), bool(priority))
     for steps in ("sync", "async", "drafts")
@@ -34,8 +36,9 @@ def length_of(content: int) -> int:
 class Worker(loads.Worker):  # type: ignore[misc]  # a module that is found at run time
     """Workers that also have encoder outputs."""
 
-    def __init__(self, classes: Any, rng: random.Random) -> None:
+    def __init__(self, classes: Any, rng: random.Random, budgets: tuple[int, int]) -> None:
         super().__init__(classes, rng)
+        self.compute, self.capacity = budgets
         self.items: dict[int, list[tuple[int, int]]] = {}
         """By request, content and first token of each item."""
         self.outputs: set[int] = set()
@@ -51,7 +54,7 @@ class Worker(loads.Worker):  # type: ignore[misc]  # a module that is found at r
             compute += sum(map(length_of, contents))
         self.encoded += compute
         self.most = max(self.most, sum(map(length_of, self.outputs)))
-        if compute > COMPUTE or self.most > CAPACITY:
+        if compute > self.compute or self.most > self.capacity:
             raise loads.WrongReadError(f"{compute} embeddings in a step, {self.most} in the cache")
         starts = self.classes.starts(said)
         for part in said.scheduled_new_reqs:  # what was sampled for nothing is forgotten
@@ -76,10 +79,10 @@ class Worker(loads.Worker):  # type: ignore[misc]  # a module that is found at r
 class Load(loads.Load):  # type: ignore[misc]  # a module that is found at run time
     """One engine with random requests; what it has told its workers and its clients."""
 
-    def __init__(self, schedulers: Any, mode: str, seed: int) -> None:
+    def __init__(self, schedulers: Any, mode: str, seed: int, budgets: tuple[int, int] = (COMPUTE, CAPACITY)) -> None:
         steps, self.images, by_priority = MODES[mode]
         super().__init__(schedulers, f"{steps}, by priority" if by_priority else steps, seed)
-        self.worker = Worker(self.classes, random.Random(seed + 1))
+        self.worker = Worker(self.classes, random.Random(seed + 1), budgets)
         self.shortest = 2 if self.drafts else 1
         """Tokens of a prompt at least: the release pads one of a single token with drafts."""
         self.proposals = random.Random(seed + 3)

@@ -99,24 +99,27 @@ def alone(loads: Any, schedulers: Any, mode: str, seeds: range) -> dict[str, Any
     return {**found, **counts}
 
 
-def budgets(loads: Any, mode: str) -> dict[str, int]:
+def budgets(loads: Any, mode: str, *, roomy: bool = False) -> dict[str, int]:
     """Settings of the encoder."""
-    return {"encoder_compute": loads.COMPUTE, "encoder_capacity": loads.CAPACITY} if loads.MODES[mode][1] else {}
+    compute, capacity = loads.ROOMY if roomy else (loads.COMPUTE, loads.CAPACITY)
+    return {"encoder_compute": compute, "encoder_capacity": capacity} if loads.MODES[mode][1] else {}
 
 
 def beside(loads: Any, schedulers: Any, mode: str, seeds: range) -> dict[str, Any]:
     """In how many loads both schedulers have the same plans at each step, and the first step of those that differ.
 
     No prefix is cached, as both find blocks by other rules, and requests are admitted by the blocks of the step. With
-    steps ahead there is room for all: the release gives clients what was in flight for a preempted request.
+    steps ahead there is room for all: the release gives clients what was in flight for a preempted request. Few items
+    are refused: ours lets no request behind such an item have one, and the release does (C-SCH-12).
     """
     room = {"blocks": ROOM} if loads.MODES[mode][0] == "async" else {}
-    options = {"prefix_caching": False, "reserves": False, **room, **budgets(loads, mode)}
+    options = {"prefix_caching": False, "reserves": False, **room, **budgets(loads, mode, roomy=True)}
     same, steps, parted = 0, 0, list[int]()
     for seed in seeds:
         plans = []
         for ours in (False, True):
-            error, load = served(lambda: loads.Load(made_by(schedulers, ours=ours, **options), mode, seed))  # noqa: B023
+            classes = made_by(schedulers, ours=ours, **options)
+            error, load = served(lambda: loads.Load(classes, mode, seed, loads.ROOMY))  # noqa: B023
             plans.append([*map(numbers_of_blocks, load.plans), error])
         same += plans[0] == plans[1]
         steps += len(plans[1]) - 1
