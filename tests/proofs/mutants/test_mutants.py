@@ -215,7 +215,9 @@ def test_what_an_earlier_run_found_is_not_run_again(
     monkeypatch.setattr(campaign, "judged", lambda mutant, limits, first: pytest.fail("run again"))
     _, second = run([*listed(""), "--only", killed.name], capsys)
     assert first == second
-    monkeypatch.setattr(campaign, "judged", lambda mutant, limits, first: MutantResult(mutant.name, "", Fate.OPEN, "a limit"))
+    monkeypatch.setattr(
+        campaign, "judged", lambda mutant, limits, first: MutantResult(mutant.name, "", Fate.OPEN, "a limit")
+    )
     status, data = run([*listed(""), "--only", killed.name, "--anew"], capsys)
     assert (status, data["results"][0]["fate"]) == (1, "open")
 
