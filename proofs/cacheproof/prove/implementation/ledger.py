@@ -30,7 +30,7 @@ OPEN: Mapping[str, str] = MappingProxyType({
     "cacheimpl.kv_blocks.bounds": BURST,
     "cacheimpl.kv_blocks.index": BURST,
     "cacheimpl.kv_blocks.prefix:slot_mapping": "positions of tokens in KV memory: the specification has no such answer",
-    "cacheimpl.kv_blocks.running:column_of": "a tensor over numbers of the host, as a calendar has them: it decides nothing",
+    "cacheimpl.kv_blocks.running:column_of": "a tensor over numbers that the host has: it decides nothing",
     "cacheimpl.kv_blocks.state:configuration": PARAMETERS,
     "cacheimpl.kv_blocks.steps": "a decode step with positions in KV memory: the specification has no such answer",
     "cacheimpl.layer_groups.bounds": PACKING,
