@@ -69,7 +69,7 @@ BUGS = (
         ONE,
         Change(tables.pairs, "(*$b, copy.source, copy.target)", "(*$b, copy.target, copy.source)"),
     ),
-    Planted("PH-6/next", AHEAD, Change(worker.run, "write._replace(step=write.step - 1)", "write")),
+    Planted("PH-6/next", AHEAD, Change(worker.later_writes, "write._replace(step=write.step - 1)", "write")),
     Planted("PH-7", ONE, Change(transitions.move_state, "preserve(config, pool, $r, $p, $k)", "pool")),
     Planted("PH-7/copy", ONE, Change(transitions.move_state, "forget(pool, $b)", "pool")),
     Planted("PH-8", TWO, Change(prefixes.holds_whole, "end < $known", "end <= $known")),

@@ -58,7 +58,7 @@ class Dispatch(_Call):
 
 @dataclass(frozen=True, slots=True)
 class Execute(Operation):
-    """The worker runs the oldest step that it has: first the copies, all at once, then what the requests compute.
+    """The worker runs the oldest step that it has: first all copies at once, then the tokens of the requests.
 
     The normative manager registers what was computed now. Releases have no such call: they register when they schedule.
     """
@@ -68,7 +68,7 @@ class Execute(Operation):
 
 @dataclass(frozen=True, slots=True)
 class FreeRequest(_Call):
-    """`free(request)`: frees a finished, aborted or preempted request. What is in flight is still executed."""
+    """`free(request)`: frees a finished, aborted or preempted request. Its steps in flight are still executed."""
 
     request: Request
 

@@ -45,7 +45,7 @@ def without(copies: tuple[Block, ...], block: Block) -> tuple[Block, ...]:
 def register(pool: Pool, block: Block, key: Key) -> Pool:
     """The block can be found by this key, too, behind the copies that there are. PH-3: once by each key."""
     keys = pool.registered.get(block, ())
-    if key in keys:
+    if is_among(key, keys):
         return pool
     return pool._replace(
         registered=pool.registered.set(block, (*keys, key)),
@@ -53,13 +53,24 @@ def register(pool: Pool, block: Block, key: Key) -> Pool:
     )
 
 
+def is_among(key: Key, keys: tuple[Key, ...]) -> bool:
+    """The block has this key already."""
+    return key in keys
+
+
 def forget(pool: Pool, block: Block) -> Pool:
     """The block cannot be found any more. PH-3: neither side of the prefix map keeps it, under any key."""
-    for key in pool.registered.get(block, ()):
-        left = without(pool.prefix_map.get(key, ()), block)
-        changed = pool.prefix_map.set(key, left) if len(left) > 0 else pool.prefix_map.remove(key)
-        pool = pool._replace(prefix_map=changed)
+    pool = taken_out(pool, block, pool.registered.get(block, ()))
     return pool._replace(registered=pool.registered.remove(block))
+
+
+def taken_out(pool: Pool, block: Block, keys: tuple[Key, ...]) -> Pool:
+    """The block is found under none of these keys; a key without a block is gone."""
+    for key in keys:
+        left = without(pool.prefix_map.get(key, ()), block)
+        changed = pool.prefix_map.set(key, left) if first_of(left) >= 0 else pool.prefix_map.remove(key)
+        pool = pool._replace(prefix_map=changed)
+    return pool
 
 
 # Look-up ------------------------------------------------------------------------------------------------------------

@@ -330,7 +330,7 @@ def hits_are_adopted(config: Config, before: View, op: Operation, outcome: Outco
 STEPS: tuple[Step[Config, View], ...] = (
     Step(
         "PH-4/read",
-        "what a step reads of its request was computed, or copied from where it was",
+        "a step reads only tokens and states of its request that were computed, or copied from where they were",
         read_is_computed,
         lambda c, b, op, o, a: isinstance(op, Execute) and any(w.step == 0 and w.start > 0 for w in b.writes),
     ),

@@ -41,9 +41,9 @@ def copied(pool: Pool, copies: tuple[Copy, ...]) -> Pool:
     return pool
 
 
-def slots_of(config: Config, pool: Pool, write: Write, position: Position) -> tuple[Key, ...]:
+def slots_of(config: Config, held: tuple[Key, ...], write: Write, position: Position) -> tuple[Key, ...]:
     """What the block of full attention at this position holds behind the write."""
-    first, held = position * config.block_size, pool.bytes.get(write.blocks[position], ())
+    first = position * config.block_size
     slots: tuple[Key, ...] = ()
     for slot in range(config.block_size):
         if write.start <= first + slot < write.end:
@@ -62,8 +62,9 @@ def written(config: Config, pool: Pool, write: Write) -> Pool:
         state = key_of(config, write.request, STATE, write.end)
         return pool._replace(bytes=pool.bytes.set(write.blocks[last], (state,)))
     for position in range(write.start // config.block_size, last + 1):
-        slots = slots_of(config, pool, write, position)
-        pool = pool._replace(bytes=pool.bytes.set(write.blocks[position], slots))
+        block = write.blocks[position]
+        slots = slots_of(config, pool.bytes.get(block, ()), write, position)
+        pool = pool._replace(bytes=pool.bytes.set(block, slots))
     return pool
 
 
@@ -95,10 +96,20 @@ def run(config: Config, pool: Pool) -> Pool:
             progress = pool.progress.get(write.request, NO_PROGRESS)._replace(computed=write.end)
             pool = pool._replace(progress=pool.progress.set(write.request, progress))
     return pool._replace(
-        copies=tuple(copy._replace(step=copy.step - 1) for copy in pool.copies if copy.step > 0),
-        writes=tuple(write._replace(step=write.step - 1) for write in pool.writes if write.step > 0),
+        copies=later_copies(pool.copies),
+        writes=later_writes(pool.writes),
         dispatched=pool.dispatched - 1,
     )
+
+
+def later_copies(copies: tuple[Copy, ...]) -> tuple[Copy, ...]:
+    """Those of later steps; each is one step nearer."""
+    return tuple(copy._replace(step=copy.step - 1) for copy in copies if copy.step > 0)
+
+
+def later_writes(writes: tuple[Write, ...]) -> tuple[Write, ...]:
+    """Those of later steps; each is one step nearer."""
+    return tuple(write._replace(step=write.step - 1) for write in writes if write.step > 0)
 
 
 def is_written_later(config: Config, pool: Pool, block: Block) -> bool:
