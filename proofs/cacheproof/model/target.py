@@ -80,7 +80,8 @@ class ByOperation:
 
     def apply(self, operation: Operation) -> Outcome:
         """Perform one whole call and say how it ended."""
-        perform: Callable[[Operation], Outcome] = getattr(self, f"_{operation.wire_name()}", self.lacking)
+        # Joined, not formatted: CrossHair makes a formatted text symbolic, and no attribute has such a name.
+        perform: Callable[[Operation], Outcome] = getattr(self, "_" + operation.wire_name(), self.lacking)
         return perform(operation)
 
     def lacking(self, operation: Operation) -> Outcome:

@@ -37,6 +37,11 @@ class Operation:
     returns: ClassVar[tuple[str, ...]] = ()
     setting: ClassVar[str] = ""
     least: ClassVar[int] = 1
+    named: ClassVar[str] = ""
+    """See `wire_name`. It is made once, with the class."""
+
+    def __init_subclass__(cls) -> None:
+        cls.named = re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
 
     @classmethod
     def ruled_out(cls, config: Any) -> str:
@@ -46,7 +51,7 @@ class Operation:
     @classmethod
     def wire_name(cls) -> str:
         """The operation's name in messages and traces: `CanAllocate` becomes `can_allocate`."""
-        return re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
+        return cls.named
 
 
 def unset(config: Any, setting: str, least: int = 1) -> str:
