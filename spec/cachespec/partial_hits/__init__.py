@@ -1,8 +1,8 @@
 """Hits that end within a block: the block is shared, and copied before a request writes into it.
 
 Full attention and a state-space layer have one pool and one prefix cache. A prompt can be found up to its last hash
-block, not only up to its last whole block. Whoever goes on behind such a hit writes into the block that it ends in, so
-the worker copies it first. This component is about who holds what until the copy has run, and what can be found when.
+block, not only up to its last whole block. A request behind such a hit writes into the block that it ends in, so the
+worker copies it first. This component says how long both blocks are held for the copy, and when a prefix can be found.
 
 Read `operations`, `state`, `prefixes`, `tables`, `worker` and `transitions` in this order, then `properties`.
 """

@@ -42,7 +42,7 @@ def register_whole(pool: Pool, block: Block, key: Key) -> Pool:
 
 
 def register_full(config: Config, pool: Pool, request: Request, start: int, end: int) -> Pool:
-    """Full attention, when scheduled: full blocks, and the end of the prompt, whoever wrote its block (C-KV-6)."""
+    """Full attention, when scheduled: full blocks, and the end of the prompt, in an adopted block too (C-KV-6)."""
     blocks = table_of(pool, request, FULL)
     for position in range(start // config.block_size, end // config.block_size):
         key = key_of(config, request, FULL, (position + 1) * config.block_size)

@@ -147,7 +147,7 @@ def is_planned(pool: Pool, request: Request) -> bool:
 
 
 def move_state(config: Config, pool: Pool, request: Request, start: int) -> Pool:
-    """PH-7: who has found this state before finds it in a copy, as soon as the copy has run."""
+    """PH-7: requests that found this state before find it in a copy, as soon as the copy has run."""
     position = position_of(config, start)
     pool = forget(pool, table_of(pool, request, STATE)[position])
     return preserve(config, pool, request, position, key_of(config, request, STATE, start))

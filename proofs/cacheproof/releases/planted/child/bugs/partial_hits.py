@@ -1,4 +1,4 @@
-"""Bugs in hits that end within a block: what is copied, who holds it until then, and what can be found."""
+"""Bugs in hits that end within a block: in the copies, in what they hold, and in what can be found."""
 
 from __future__ import annotations
 
