@@ -7,7 +7,7 @@ from collections.abc import Callable
 from cachespec.kernel import ABSENT, DONE, REFUSED, STALE, TOO_LARGE, Code, Outcome, Transition
 from cachespec.partial_hits.configuration import FULL, NOTHING, STATE, Block, Config, Key, Request, groups, tail_of
 from cachespec.partial_hits.operations import AllocateSlots, Dispatch, Execute
-from cachespec.partial_hits.prefixes import all_hits, cached_tokens, forget, key_of, register
+from cachespec.partial_hits.prefixes import cached_tokens, forget, key_of, register
 from cachespec.partial_hits.state import NO_PROGRESS, Pool, Progress, Result
 from cachespec.partial_hits.tables import (
     extend,
@@ -16,17 +16,18 @@ from cachespec.partial_hits.tables import (
     pairs,
     planned_copies,
     preserve,
-    redirect,
     table_of,
 )
 from cachespec.partial_hits.transitions import (
-    adopt,
+    begin,
     ends_within,
     is_planned,
     needed_by_new,
     needed_by_running,
+    overwrites_tail,
+    planned,
 )
-from cachespec.partial_hits.worker import position_of, run, with_writes
+from cachespec.partial_hits.worker import position_of, run
 
 # Registration -------------------------------------------------------------------------------------------------------
 
@@ -69,17 +70,17 @@ def register_states(config: Config, pool: Pool, request: Request, start: int, en
 def scheduled(config: Config, pool: Pool, request: Request, progress: Progress, end: int) -> Pool:
     """The step being planned computes these tokens, and what it will have computed can be found."""
     start = progress.scheduled
-    pool = with_writes(config, pool, request, start, end)
+    pool = planned(config, pool, request, progress, end)
     pool = register_full(config, pool, request, start, end)
     if config.alone == 0:
         pool = register_states(config, pool, request, start, end)
-    return pool._replace(progress=pool.progress.set(request, progress._replace(scheduled=end)))
+    return pool
 
 
 # Allocation ---------------------------------------------------------------------------------------------------------
 
 Waits = Callable[[Config, Pool, Request, int], bool]
-"""Whether a new request waits for the next step, because of what its hit of so many tokens ends with."""
+"""Whether a new request waits for the next step, because its hit ends with what this step computes or copies."""
 
 
 def waits_for_state(config: Config, pool: Pool, request: Request, found: int) -> bool:
@@ -108,11 +109,7 @@ def allocate_new(config: Config, pool: Pool, op: AllocateSlots, waits: Waits) ->
         return pool, REFUSED
     if needed_by_new(config, pool, op.request, found, end) > pool.free.length:
         return pool, REFUSED
-    pool = adopt(config, pool, op.request, all_hits(config, pool, op.request, found))
-    for group in groups(config):
-        if ends_within(config, found):
-            pool = redirect(config, pool, op.request, group, position_of(config, found))
-        pool = extend(config, pool, op.request, group, end)
+    pool = begin(config, pool, op.request, found, end)
     pool = scheduled(config, pool, op.request, Progress(found, found, found), end)
     return pool, Outcome(Code.DONE, (found,))
 
@@ -129,7 +126,7 @@ def allocate_running(config: Config, pool: Pool, op: AllocateSlots) -> Result:
     if op.tokens <= 0 or needed_by_running(config, pool, op.request, start, end) > pool.free.length:
         return pool, REFUSED
     for group in groups(config):
-        if group == STATE and start == tail_of(config, op.request) and ends_within(config, start):
+        if group == STATE and overwrites_tail(config, op.request, start):
             pool = move_state(config, pool, op.request, start)
         pool = extend(config, pool, op.request, group, end)
     return scheduled(config, pool, op.request, progress, end), Outcome(Code.DONE, (0,))

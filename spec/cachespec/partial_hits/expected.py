@@ -125,7 +125,7 @@ def longest_prefix(config: Config, view: View, request: int) -> int:
 
 
 def hits(config: Config, view: View, request: int, found: int) -> tuple[tuple[int, ...], ...]:
-    """The blocks of a hit of so many tokens, group by group."""
+    """The blocks of a hit of `found` tokens, group by group."""
     known, chain, size = dict(view.prefix_map), config.chains[request], config.block_size
     if found == 0:
         return tuple(() for _ in groups(config))

@@ -22,7 +22,7 @@ from cachespec.partial_hits.state import Copy, Pool
 
 
 def touch(pool: Pool, block: Block) -> Pool:
-    """One reference more. PH-2: what is held is not free."""
+    """One reference more. PH-2: a held block is not free."""
     return pool._replace(
         references=pool.references.set(block, pool.references.get(block, 0) + 1),
         free=pool.free.remove(block),

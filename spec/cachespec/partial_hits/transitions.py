@@ -102,6 +102,22 @@ def adopt(config: Config, pool: Pool, request: Request, hits: tuple[tuple[Block,
     return pool
 
 
+def begin(config: Config, pool: Pool, request: Request, found: int, end: int) -> Pool:
+    """The tables of a new request: its hits, blocks of its own where they end within one, and slots up to `end`."""
+    pool = adopt(config, pool, request, all_hits(config, pool, request, found))
+    for group in groups(config):
+        if ends_within(config, found):
+            pool = redirect(config, pool, request, group, position_of(config, found))
+        pool = extend(config, pool, request, group, end)
+    return pool
+
+
+def planned(config: Config, pool: Pool, request: Request, progress: Progress, end: int) -> Pool:
+    """The step being planned computes the tokens behind what was scheduled, up to `end`."""
+    pool = with_writes(config, pool, request, progress.scheduled, end)
+    return pool._replace(progress=pool.progress.set(request, progress._replace(scheduled=end)))
+
+
 def allocate_new(config: Config, pool: Pool, op: AllocateSlots) -> Result:
     """A request without tables."""
     found = cached_tokens(config, pool, op.request)
@@ -110,14 +126,8 @@ def allocate_new(config: Config, pool: Pool, op: AllocateSlots) -> Result:
         return pool, TOO_LARGE
     if op.tokens <= 0 or needed_by_new(config, pool, op.request, found, end) > pool.free.length:
         return pool, REFUSED
-    pool = adopt(config, pool, op.request, all_hits(config, pool, op.request, found))
-    for group in groups(config):
-        if ends_within(config, found):
-            pool = redirect(config, pool, op.request, group, position_of(config, found))
-        pool = extend(config, pool, op.request, group, end)
-    pool = with_writes(config, pool, op.request, found, end)
-    progress = Progress(found, found, end)
-    return pool._replace(progress=pool.progress.set(op.request, progress)), Outcome(Code.DONE, (found,))
+    pool = begin(config, pool, op.request, found, end)
+    return planned(config, pool, op.request, Progress(found, found, found), end), Outcome(Code.DONE, (found,))
 
 
 def allocate_running(config: Config, pool: Pool, op: AllocateSlots) -> Result:
@@ -135,15 +145,13 @@ def allocate_running(config: Config, pool: Pool, op: AllocateSlots) -> Result:
         if group == STATE and overwrites_tail(config, op.request, start):
             pool = move_state(config, pool, op.request, start)
         pool = extend(config, pool, op.request, group, end)
-    pool = with_writes(config, pool, op.request, start, end)
-    progress = progress._replace(scheduled=end)
-    return pool._replace(progress=pool.progress.set(op.request, progress)), Outcome(Code.DONE, (0,))
+    return planned(config, pool, op.request, progress, end), Outcome(Code.DONE, (0,))
 
 
 def is_planned(pool: Pool, request: Request) -> bool:
     """The step being planned has tokens of the request already."""
-    planned = writes_of(pool, pool.dispatched)
-    return any(write.request == request for write in planned)
+    writes = writes_of(pool, pool.dispatched)
+    return any(write.request == request for write in writes)
 
 
 def move_state(config: Config, pool: Pool, request: Request, start: int) -> Pool:

@@ -19,7 +19,7 @@ def with_writes(config: Config, pool: Pool, request: Request, start: int, end: i
 
 
 def orphaned(pool: Pool, request: Request) -> tuple[Write, ...]:
-    """The request was freed: what is in flight is still written, and what is being planned is not done.
+    """The request was freed: its steps in flight are still executed, and the step being planned leaves it out.
 
     Copies stay, and do no harm: nothing reads a target that is a request's own.
     """
