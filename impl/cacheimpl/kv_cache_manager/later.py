@@ -232,7 +232,7 @@ class LaterCalls(SchedulerCalls):
         return None if fresh is None else KVCacheBlocks(tuple(fresh))
 
     def _cover(self, hits: Sequence[Sequence[KVCacheBlock]], tokens: int) -> bool:
-        """Whether there are hits for each group of layers, of so many tokens."""
+        """Whether the hits of each group of layers cover this number of tokens."""
         sizes = [group.block_size for group in self._by_token]
         return [len(its) * size for its, size in zip(hits, sizes, strict=False)] == [tokens] * len(sizes) and len(
             hits

@@ -262,7 +262,7 @@ class SchedulerCore:
 
     @torch.inference_mode()
     def limit_drafts(self, drafts: Tensor | int) -> None:
-        """The drafter has proposed at most so many tokens since the last output, for all requests or for each row.
+        """The drafter proposes at most this number of tokens since the last output, for all requests or for each row.
 
         `drafts`: as `accepted` of `update_from_output`. Without this call each output comes with `num_spec_tokens`.
         Raises `InvalidAcceptedError`.

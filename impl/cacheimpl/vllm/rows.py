@@ -27,7 +27,7 @@ class Parts(NamedTuple):
     outputs: list[int]
     """Tokens of output that each request has, with those that the steps in flight sample."""
     drafts: list[int]
-    """So many of the tokens, the last ones, are drafts. Empty if there never are any."""
+    """How many of the tokens are drafts; they are the last ones. Empty if there never are any."""
     samples: Tensor
     """[parts] int64: 1 if the part samples a token. Empty if no step is in flight while the next one is planned."""
     blocks: dict[int, list[int]]

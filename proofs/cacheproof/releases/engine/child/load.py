@@ -41,7 +41,7 @@ class Wanted:
     images: list[int]
     outputs: int
     aborted_after: int
-    """Output tokens after which it is aborted; 0 if it is not aborted, and negative: so many steps after it arrived."""
+    """Output tokens after which it is aborted. 0: never. A negative number counts the steps after its arrival."""
     priority: int
     step: int
     """The step before which it arrives."""
