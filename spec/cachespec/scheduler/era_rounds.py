@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from cachespec.scheduler.configuration import FIRST_COME, LENGTH, Config, Request, items_of
 from cachespec.scheduler.era_arrivals import preempt_by_arrival
+from cachespec.scheduler.era_early_loads import promoted
 from cachespec.scheduler.era_fences import is_fenced
 from cachespec.scheduler.round_state import Fit, Round
 from cachespec.scheduler.rounds import attempt, consider, holding, is_full, look_at_items, scheduled
@@ -113,6 +114,7 @@ def admit_and_turn_round(rules: Table, config: Config, current: Round) -> Round:
     passed: tuple[Request, ...] = ()
     for request in current.state.waiting:
         looks_at = not current.ended and not is_full(config, current)
+        current = promoted(config, current, request) if looks_at else current
         current = consider(rules, config, current, request)
         if looks_at and not current.ended and request in current.state.waiting:
             passed = (request, *passed)

@@ -14,6 +14,7 @@ from cachespec.scheduler import (
     era_blocks,
     era_drafts,
     era_early,
+    era_early_loads,
     era_encoder_decoder,
     era_fences,
     era_loads,
@@ -151,6 +152,9 @@ NO_RESET: Mapping[type[Operation], str] = {
     **dict.fromkeys((ResetEncoderCache, ResetRunning), "not there yet"),
     **NO_CONNECTOR,
 }
+NO_FAILED_LOAD: Mapping[type[Operation], str] = dict.fromkeys(
+    (ResetEncoderCache, ResetRunning, FailLoad, FailStep, BringOutput, LoseOutput), "not there yet"
+)
 NO_GRAMMAR: Mapping[type[Operation], str] = {**NO_RESET, Compile: "not there yet"}
 OF_ENTRIES = {rule: PER_REQUEST.exempt[rule] for rule in ("ENC-2/freeable", "ENC-3", "ENC-4", "ENC-5")}
 EARLY_DRAFTS = {"SCH-2/once": "placeholders for drafts are proposed with the step that samples before them"}
@@ -227,23 +231,26 @@ SHARING_RULES = RELEASED_RULES._replace(
 )
 """What those have whose requests share encoder outputs, from S2 on."""
 
+S2_RULES = SHARING_RULES._replace(
+    kv=K1_QUEUED,
+    encoder=SHARED,
+    serve_running=era_rounds.serve_by_index,
+    admit_waiting=era_readiness.asserting_adapters(era_rounds.admit_and_turn_round),
+    may_join=era_readiness.may_join_scheduled,
+    wanted=era_placeholders.wanted_up_to_model,
+    cached_prefix=era_early_loads.found_or_asked,
+    load=era_early_loads.load_and_pass,
+    turned_down=era_encoder_decoder.skipped_or_dead,
+    after_round=era_placeholders.kept_where_counted,
+    executed=era_early_loads.executed_or_finished_again,
+    leave=era_placeholders.leave,
+    abort=era_early_loads.withdrawn_at_once,
+)
+
 S2 = scheduler(
     "S2",
     "scheduler-2025-10",
-    SHARING_RULES._replace(
-        kv=K1_QUEUED,
-        encoder=SHARED,
-        serve_running=era_rounds.serve_by_index,
-        admit_waiting=era_readiness.asserting_adapters(era_rounds.admit_and_turn_round),
-        may_join=era_readiness.may_join_scheduled,
-        wanted=era_placeholders.wanted_up_to_model,
-        cached_prefix=era_rules.found_or_counted,
-        turned_down=era_encoder_decoder.skipped_or_dead,
-        after_round=era_placeholders.kept_where_counted,
-        executed=era_placeholders.executed_with_place,
-        leave=era_placeholders.leave,
-        abort=era_placeholders.leave,
-    ),
+    S2_RULES,
     {
         Add: QUEUED,
         Schedule: "C-ENC-9: items are released before the plan is executed; C-ENC-10: pins of a failed attempt stay; "
@@ -255,8 +262,10 @@ S2 = scheduler(
     },
     wrapped=lambda transitions: era_placeholders.ended_by_assertion(era_arrivals.with_arrivals(transitions)),
     alphabet=era_placeholders.calls_of_the_living,
+    exempt={"SCH-14/arrived": "what a load has brought is counted when its request is looked at again"},
     marks={"placeholders": Map[int, int], "dead": Map[int, int], "arrived": Map[int, int]},
-).lacking(NO_RESET)
+    view=era_early_loads.seen_with_loads(S2_RULES),
+).lacking(NO_FAILED_LOAD)
 
 LOADS: Mapping[type[Operation], str] = {
     FinishLoad: "loaded blocks are registered when the request is looked at again",

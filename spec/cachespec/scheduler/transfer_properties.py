@@ -135,7 +135,7 @@ def blocks_are_kept(config: Config, before: View, op: Operation, outcome: Outcom
     """While a transfer reads or writes them, whatever becomes of the request."""
     tables, ending = dict(before.kv.tables), op.request if isinstance(op, FinishLoad | FailLoad | FinishSend) else -1
     return all(
-        dict(after.kv.tables).get(request) == tables[request]
+        dict(after.kv.tables).get(request) == tables.get(request)
         for request in in_phase(before, (LOADING, ABANDONED, SENDING))
         if request != ending
     )

@@ -198,12 +198,20 @@ def with_slots(
     config: Config, memory: Map[Block, Token], block: Block, request: Request, first: int, last: int
 ) -> Map[Block, Token]:
     """One block, written up to `last`. After a gap nothing is written: no step may read what is behind it."""
-    before = memory.get(block, UNWRITTEN)
     if block == NO_BLOCK:
         return memory
-    begins = first % config.block_size == 0
-    continues = not begins and holds(config, before, token(config, request, first - 1))
-    return memory.set(block, token(config, request, last)) if begins or continues else memory.remove(block)
+    end = kept_before(config, memory.get(block, UNWRITTEN), request, first)
+    if end == first:
+        return memory.set(block, token(config, request, last))
+    return memory.set(block, token(config, request, end - 1)) if end % config.block_size > 0 else memory.remove(block)
+
+
+def kept_before(config: Config, before: Token, request: Request, first: int) -> int:
+    """Up to which token, this one at most, the request's block has KV without a gap. `before`: what it has."""
+    end = first - first % config.block_size
+    while end < first and holds(config, before, token(config, request, end)):
+        end = end + 1
+    return end
 
 
 def read(config: Config, worker: Worker, chunk: Chunk) -> Worker:

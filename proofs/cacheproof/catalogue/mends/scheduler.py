@@ -16,7 +16,7 @@ from cachespec.encoder_cache.era_by_model import Managers, by_model
 from cachespec.encoder_cache.operations import BLOCKS, ENCODER
 from cachespec.kernel import Code, Outcome
 from cachespec.kv_blocks.transitions import forget
-from cachespec.scheduler import era_admission, era_rounds, era_rules, readiness, requests
+from cachespec.scheduler import era_admission, era_loads, era_placeholders, era_rounds, era_rules, readiness, requests
 from cachespec.scheduler.configuration import (
     LENGTH,
     START,
@@ -34,7 +34,7 @@ from cachespec.scheduler.era_states import marks, with_marks
 from cachespec.scheduler.era_unanswered import UNANSWERED
 from cachespec.scheduler.feasibility import fits_blocks, fits_chunk, fits_encoder, fits_one_step, limited
 from cachespec.scheduler.items import cuts, is_apart
-from cachespec.scheduler.loading import lacks_reserve
+from cachespec.scheduler.loading import lacks_reserve, may_be_overwritten
 from cachespec.scheduler.normative import RULES
 from cachespec.scheduler.operations import FailStep
 from cachespec.scheduler.parts import give_up
@@ -49,6 +49,7 @@ from cachespec.scheduler.worker_properties import last_tokens
 QUEUEING = ("S0", "S1", "S2", "S2b", "S3")
 SHARING = ("S2", "S2b", "S3")
 CONNECTED = ("S2b", "S3")
+LOADING = ("S2", "S2b", "S3")
 Clause = Callable[[Config, Request], bool]
 
 
@@ -461,6 +462,53 @@ def behind_output_in_flight(era: Table) -> Table:
     return era._replace(admit_waiting=admit)
 
 
+def counting_what_came(era: Table) -> Table:
+    """C-SCH-43: of a request whose load is over, the tokens count that the load has brought."""
+
+    def admit(rules: Table, config: Config, current: Round) -> Round:
+        for request in current.state.waiting:
+            current = era_loads.promoted(rules, config, current, request)
+        return era.admit_waiting(rules, config, current)
+
+    return era._replace(admit_waiting=admit)
+
+
+def kept_while_a_load_writes(era: Table) -> Table:
+    """C-SCH-44: the blocks of an aborted request are freed when its load is done."""
+
+    def abort(rules: Table, config: Config, state: State, request: Request) -> State:
+        state = requests.withdrawn(rules, config, state, request)
+        return era_placeholders.with_placeholders(state, request, 0)
+
+    return era._replace(abort=abort)
+
+
+def finished_once(era: Table) -> Table:
+    """C-SCH-45: output of a request that is finished is dropped."""
+    return era._replace(executed=era_placeholders.executed_with_place)
+
+
+def behind_steps_in_flight(era: Table) -> Table:
+    """C-SCH-46: no load begins while a step in flight may write to blocks that were given back."""
+
+    def load(rules: Table, config: Config, current: Round, request: Request, prefix: Prefix) -> Round:
+        if may_be_overwritten(current.state):
+            return rules.passed_by(rules, config, current, request)
+        return era.load(rules, config, current, request, prefix)
+
+    return era._replace(load=load)
+
+
+def up_to_the_last_output(era: Table) -> Table:
+    """C-SCH-47: no step computes more than a request's last token needs."""
+
+    def wanted_before(config: Config, state: State, request: Request, start: int) -> int:
+        most = final_length(config, request) - 1 - start
+        return max(0, min(era.wanted(config, state, request, start), most))
+
+    return era._replace(wanted=wanted_before)
+
+
 MENDS = (
     Mend("C-ENC-2", ("S2",), by_rules(encoder_without("C-ENC-2"))),
     Mend("C-ENC-3", ("S0", "S1"), by_rules(granted_beside_grants)),
@@ -492,7 +540,7 @@ MENDS = (
     Mend("C-SCH-21", ("S1",), by_rules(without_earlier_runs)),
     Mend("C-SCH-22", ("S1",), by_rules(in_several_steps)),
     Mend("C-KV-6", CONNECTED, around(forgetting_what_failed, FailStep)),
-    Mend("C-SCH-24", CONNECTED, by_rules(reserving)),
+    Mend("C-SCH-24", LOADING, by_rules(reserving)),
     Mend("C-SCH-25", CONNECTED, by_rules(beside_unfinished_loads)),
     Mend("C-SCH-26", CONNECTED, by_rules(giving_back_between_turns)),
     Mend("C-SCH-27", ("S2b",), by_rules(ended_by_its_own_limit)),
@@ -506,4 +554,9 @@ MENDS = (
     Mend("C-SCH-36", CONNECTED, by_rules(without_places)),
     Mend("C-SCH-42", ("S2b",), by_rules(to_the_end_of_the_model)),
     Mend("C-SCH-37", CONNECTED, around(dropping_behind_what_failed, FailStep)),
+    Mend("C-SCH-43", ("S2",), by_rules(counting_what_came)),
+    Mend("C-SCH-44", ("S2",), by_rules(kept_while_a_load_writes)),
+    Mend("C-SCH-45", ("S2",), by_rules(finished_once)),
+    Mend("C-SCH-46", ("S2",), by_rules(behind_steps_in_flight)),
+    Mend("C-SCH-47", ("S2",), by_rules(up_to_the_last_output)),
 )

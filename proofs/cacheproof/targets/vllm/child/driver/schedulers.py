@@ -8,6 +8,7 @@ full attention, and none with cross-attention.
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -26,6 +27,7 @@ REQUEST = "vllm.v1.request"
 INPUTS = "vllm.multimodal.inputs"
 OUTPUTS = "vllm.v1.outputs"
 STEPS = "vllm.v1.core.sched.output"
+TOTAL = "total_num_scheduled_tokens"
 STRUCTURE = "vllm.v1.structured_output"
 MANAGER_OF_GRAMMARS = "StructuredOutputManager"
 
@@ -225,8 +227,11 @@ class Classes:
         request.status = waits[0]
 
     def empty_step(self) -> Any:
-        """A step that computes nothing."""
-        return importlib.import_module(STEPS).SchedulerOutput.make_empty()
+        """A step that computes nothing. Of its fields a release without `make_empty` reads the counts only."""
+        step: Any = importlib.import_module(STEPS).SchedulerOutput
+        if hasattr(step, "make_empty"):
+            return step.make_empty()
+        return step(**{field.name: 0 if field.name == TOTAL else {} for field in dataclasses.fields(step)})
 
     def output(self, sampled: Mapping[str, list[int]], *, pools: bool = False) -> Any:
         """What the workers have made of a step: the tokens that were sampled for each of its requests.

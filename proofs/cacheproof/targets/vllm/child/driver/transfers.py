@@ -14,8 +14,11 @@ from .connector import Connector, Load, report
 from .schedulers import Step
 from .worker import Worker
 
-CONNECTED = "_handle_invalid_blocks"
+CONNECTED = "_update_from_kv_xfer_finished"
 """A method of the schedulers that are driven with a connector."""
+
+FAILS = "_handle_invalid_blocks"
+"""A method of those of them that can be told of failed loads."""
 
 FREES_LATE = "defer_block_free"
 """What a scheduler with a consumer of KV and several steps in flight sets when it is made."""
@@ -54,12 +57,10 @@ class Transfers(ABC):
         """Its operations, as far as the release has them."""
         if not hasattr(self._classes.scheduler, CONNECTED):
             return {}
-        return {
-            "finish_load": self._finish_load,
-            "fail_load": self._fail_load,
-            "fail_step": self._fail_step,
-            "finish_send": self._finish_send,
-        }
+        ends = {"finish_load": self._finish_load, "finish_send": self._finish_send}
+        if not hasattr(self._classes.scheduler, FAILS):
+            return ends
+        return {**ends, "fail_load": self._fail_load, "fail_step": self._fail_step}
 
     def _connect(self, config: Mapping[str, Any]) -> Connector | None:
         """The connector of this configuration, if it has one."""

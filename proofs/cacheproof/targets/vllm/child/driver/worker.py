@@ -110,9 +110,14 @@ class Worker:
                 del self._slots[self._slot(request, position)]
 
     def load(self, request: int, blocks: Sequence[int], start: int, end: int) -> None:
-        """A load has brought the KV of these tokens into the request's blocks, of which no plan has told yet."""
+        """A load has brought the KV of these tokens into the request's blocks, of which no plan has told yet.
+
+        What the last of them had behind these tokens is of no use.
+        """
         for position in range(start, end):
             self._slots[blocks[position // self._size], position % self._size] = self._token(request, position)
+        for position in range(end, -(-end // self._size) * self._size if end > start else end):
+            self._slots.pop((blocks[position // self._size], position % self._size), None)
 
     def lose(self, request: int, tokens: int) -> None:
         """What the workers have of the request from this token on is of no use: a load before it has failed."""
