@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.planting import Change
 
-from cacheimpl.layer_groups import execution, groups, operations, prefix, queue, releasing, slots, state
+from cacheimpl.layer_groups import execution, groups, operations, prefix, queue, releasing, retention, slots, state
 from cacheproof.tensor_models.layer_groups_environment import Asking
 from cachespec.layer_groups import Config
 
@@ -178,6 +178,22 @@ BUGS: dict[str, tuple[str, Change]] = {
         Change(
             execution.register_full, "$write.put($pool.stamp, $blocks, $x)", "$write.put($pool.stamp, $blocks, -$x)"
         ),
+    ),
+    "every block of a window can be found": (
+        "retention",
+        Change(execution.register_full, "$fresh & row($config.retained, $request)", "$fresh"),
+    ),
+    "the prompt goes on behind its last token": (
+        "retention",
+        Change(retention.prefixes, "whole($prompts - 1)", "whole($prompts)"),
+    ),
+    "a multiple too late": (
+        "retention-interval",
+        Change(retention.retained, "$behind + $interval - 1", "$behind + $interval"),
+    ),
+    "draft layers find no block within the prompt": (
+        "retention-drafting",
+        Change(retention.prefixes, "whole(prompts - proof)", "whole(prompts - proof - 1)"),
     ),
     "the newest step is executed": ("ahead", Change(execution.commit, "$ends[0]", "$ends.amax()")),
     "a step is executed twice": (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from tests.planting import Change, planted
@@ -25,7 +25,9 @@ from cachespec.layer_groups import (
     GetComputedBlocks,
     NewStep,
     configuration,
+    era_retention,
     prefixes,
+    retention,
     tables,
     transitions,
 )
@@ -40,6 +42,7 @@ ENCODER = Config(7, (FULL, CROSS), ((0, 1), (0, 1)), (2, 2), spans=(0, 2), steps
 SIZES = Config(8, (FULL, WINDOW), ((0, 1, 2, 3), (0, 1, 2, 4)), (4, 4), spans=(0, 2), sizes=(2, 1), steps=(2, 4))
 LOADED = Config(7, (FULL, WINDOW), ((0, 1), (0, 2)), (5, 4), spans=(0, 3), hash_size=2, steps=(4,), external=1)
 DRAFTING = Config(9, (FULL, WINDOW), ((0, 1), (0, 1)), (5, 5), (0, 2), hash_size=2, steps=(2, 4), drafting=(1, 1))
+RETENTION = Config(8, (FULL, WINDOW), ((0, 1, 2, 3), (0, 1, 4)), (4, 3), (0, 2), steps=(1, 4), retention=0)
 ANY_CALL = Config(6, (WINDOW, STATE), ((0, 1), (0,)), (2, 1), (2, 0), steps=(1,), many=1, external=1, disciplined=0)
 
 
@@ -126,16 +129,65 @@ BUGS = (
     Planted("LG-12/drafts", DRAFTING, Change(configuration.proofs_of, "1 if $drafting else 0", "0")),
     Planted("LG-12/once", DRAFTING, Change(configuration.proofs_of, "1 if $drafting else 0", "2 if $drafting else 0")),
     Planted("LG-12/needed", WINDOWS, Change(prefixes.hit_blocks, "$position >= $first", "$position > $first")),
+    Planted("LG-15", RETENTION, Change(retention.replayed, "$prompt - 1", "$prompt - 2")),
     Planted("LG-14", CHUNKS, Change(transitions.reset_prefix_cache, "forget(*$rest)", "pool")),
 )
 
 
-SCOPES = (WINDOWS, TIGHT, CHUNKS, STATES, PARTIAL, ENCODER, SIZES, LOADED, DRAFTING, ANY_CALL)
+SCOPES = (WINDOWS, TIGHT, CHUNKS, STATES, PARTIAL, ENCODER, SIZES, LOADED, DRAFTING, ANY_CALL, RETENTION)
 
 
 @pytest.mark.parametrize("where", SCOPES, ids=lambda where: f"{where.kinds}-{where.blocks}")
 def test_configurations_of_planted_bugs_are_valid(where: Config) -> None:
     assert COMPONENT.invalid(where) is None
+
+
+def kept(config: Config, request: int, group: int) -> list[int]:
+    """The positions of which the specification retains the block."""
+    positions = range(config.lengths[request] // configuration.size_of(config, group))
+    return [position for position in positions if retention.is_retained(config, request, group, position)]
+
+
+def test_what_is_retained() -> None:
+    """Full attention keeps all; a window of three tokens the two before a prefix; states the one behind it."""
+    groups = Config(9, (FULL, WINDOW, STATE), (tuple(range(12)),), (12,), (0, 3, 0), many=1, prompts=(9,))
+    for interval, shared, windows in (
+        (-1, (), [*range(12)]),
+        (0, (), [6, 7]),
+        (0, (4,), [2, 3, 6, 7]),
+        (5, (), [3, 4, 6, 7, 8, 9]),
+        (2, (), [*range(12)]),
+    ):
+        config = groups._replace(retention=interval, shared_prefixes=shared)
+        assert COMPONENT.invalid(config) is None
+        assert kept(config, 0, 0) == [*range(12)]
+        assert kept(config, 0, 1) == windows
+    assert kept(groups._replace(retention=5, shared_prefixes=(4,)), 0, 2) == [3, 4, 7, 9]
+
+
+def test_what_0_33_0_retains_with_draft_layers() -> None:
+    """C-KV-35: the prompt of seven tokens goes on behind six, with the block of the seventh as proof."""
+    sizes = Config(
+        *(9, (FULL, WINDOW), (tuple(range(7)),), (7,), (0, 2), (2, 1)), drafting=(0, 1), retention=0, prompts=(7,)
+    )
+    assert COMPONENT.invalid(sizes) is None
+    assert kept(sizes, 0, 1) == [5, 6]
+    assert [at for at in range(7) if era_retention.is_reachable(sizes, 0, 1, at)] == [3, 4]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "problem"),
+    [
+        ({"retention": 1}, "a multiple of 2"),
+        ({"retention": -2}, "a multiple of 2"),
+        ({"retention": 0, "kinds": (FULL, CHUNK)}, "must be -1"),
+        ({"retention": 0, "shared_prefixes": (1,)}, "one number for each request"),
+        ({"retention": 0, "shared_prefixes": (1, 6)}, "no more tokens than its request"),
+        ({"shared_prefixes": (1, 1)}, "if every block can be found"),
+    ],
+)
+def test_wrong_retention(wrong: dict[str, Any], problem: str) -> None:
+    assert problem in str(COMPONENT.invalid(DRAFTING._replace(drafting=(), **wrong)))
 
 
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.breaks)

@@ -24,6 +24,7 @@ from cacheimpl.kv_cache_manager.ordinary import FullTables, TokenTables
 from cacheimpl.kv_cache_manager.pool import BlockPool
 from cacheimpl.kv_cache_manager.progress import executed_of
 from cacheimpl.kv_cache_manager.reach import FULL, Kind, Reach
+from cacheimpl.kv_cache_manager.retention import Retention
 from cacheimpl.kv_cache_manager.rules import Register, Rules
 from cacheimpl.kv_cache_manager.sizes import at_least
 from cacheimpl.kv_cache_manager.slots import Demand
@@ -70,6 +71,8 @@ class Layout(NamedTuple):
     """Groups with layers of a draft model; none: all have."""
     in_flight: int | None = None
     """Tokens of a request that are scheduled and not executed, at most; None: not known."""
+    retention: int | None = None
+    """Tokens between the prefixes whose windows and states can be found; 0: those of prompts only; None: all."""
 
 
 TABLES: Mapping[Kind, type[Tables]] = {
@@ -145,6 +148,11 @@ class CommonCalls:
         for number, group in enumerate(self._groups):
             around = [*self._groups[number + 1 :], *self._groups[:number]][::-1]
             group.beside = next((one for one in around if one.block_size == group.block_size), None)
+        if layout.retention is not None:
+            proof = max(group.proofs * group.block_size for group in self._groups)
+            retention = Retention(layout.retention, layout.alignment, proof, drops_last, rules.aligned)
+            for group in self._groups:
+                group.thin_out(retention)
 
     @property
     def usage(self) -> float:

@@ -13,6 +13,7 @@ from cacheimpl.kv_cache_manager.errors import (
 from cacheimpl.kv_cache_manager.events import stored
 from cacheimpl.kv_cache_manager.finding import Finding, Holding
 from cacheimpl.kv_cache_manager.reach import Kind
+from cacheimpl.kv_cache_manager.retention import Thinned
 from cacheimpl.kv_cache_manager.rules import Register
 from cacheimpl.request import ComputedRequest
 
@@ -118,18 +119,26 @@ class Execution(Finding):
         if self.reach.kind is Kind.FULL:  # behind a block that cannot be found is none that can be
             cut = begin > 0 and holding.blocks[begin - 1].block_hash is None
             return [] if cut and self.rules.whole_prefixes else [(begin, full)]
-        if self.reach.kind is not Kind.STATE and not self.rules.aligned and self.pool.null_block is not None:
+        densely = self.retention is None and not self.rules.aligned
+        if self.reach.kind is not Kind.STATE and densely and self.pool.null_block is not None:
             while begin < full and holding.blocks[begin].is_null:
                 begin += 1
             if self.pool.null_block not in holding.blocks[begin:full]:
                 return [(begin, full)] if begin < full else []
-        runs = list[tuple[int, int]]()
-        for position in range(begin, full):
+        runs, kept = list[tuple[int, int]](), self._kept(holding, range(begin, full))
+        for position in kept:
             if self._is_registered(holding, position, tokens):
                 self.this_step.add(holding.blocks[position].block_id)
                 first = runs.pop()[0] if runs and runs[-1][1] == position else position
                 runs.append((first, position + 1))
         return runs
+
+    def _kept(self, holding: Holding, positions: Sequence[int]) -> Sequence[int]:
+        """Those of the positions whose blocks a retention interval lets be found, ascending."""
+        if self.retention is None:
+            return positions
+        group = Thinned(self.reach, self.block_size, self.proofs, self.drops_last)
+        return sorted(self.retention.kept(group, holding.request, positions))
 
     def _full(self, request: ComputedRequest, tokens: int, holding: Holding) -> int:
         """How many leading blocks of the table are full, as far as hits can end with them."""
@@ -146,8 +155,10 @@ class Execution(Finding):
         if self.reach.kind is Kind.STATE and not self.rules.aligned:
             return (position + 1) * self.block_size == tokens
         per_hit = self.alignment // self.block_size
+        if not self.rules.aligned or self.retention is not None:
+            return True
         proofs = int(self.drops_last)
-        return not self.rules.aligned or self.reach.is_reachable(position, per_hit, self.block_size, proofs)
+        return self.reach.is_reachable(position, per_hit, self.block_size, proofs)
 
     def _untold(self, keys: Sequence[Hashable], first: int) -> list[tuple[int, int]]:
         """Of blocks from `first` on that are going to be registered, those to tell of: runs of keys without a block."""

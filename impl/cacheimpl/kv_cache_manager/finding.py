@@ -14,6 +14,7 @@ from cacheimpl.kv_cache_manager.errors import (
 )
 from cacheimpl.kv_cache_manager.pool import BlockPool
 from cacheimpl.kv_cache_manager.reach import FULL, NEVER, Kind, Reach
+from cacheimpl.kv_cache_manager.retention import Retention
 from cacheimpl.kv_cache_manager.rules import Rules
 from cacheimpl.kv_cache_manager.sizes import blocks_for
 from cacheimpl.request import ComputedRequest
@@ -113,10 +114,17 @@ class Finding:
         """The latest look-up."""
         self.beside: Finding | None = None
         """Another group with blocks of the same size, the one before if there is one: its blocks hold the same."""
+        self.retention: Retention | None = None
+        """Which of its blocks can be found; None: all."""
         self.this_step: set[int] = set()
         """Blocks that were registered in this step."""
         self.req_to_blocks: dict[str, list[KVCacheBlock]] = {}
         self.holdings: dict[str, Holding] = {}
+
+    def thin_out(self, retention: Retention) -> None:
+        """Of windows and states only those that these prefixes need can be found."""
+        if self.reach.kind in (Kind.WINDOW, Kind.STATE):
+            self.retention = retention
 
     @property
     def block_pool(self) -> BlockPool:

@@ -6,9 +6,10 @@ import math
 from typing import Any
 
 from cacheimpl.kv_cache_manager.common import Layout
-from cacheimpl.kv_cache_manager.errors import InvalidCountError, InvalidSettingError, UnsupportedError
+from cacheimpl.kv_cache_manager.errors import InvalidSettingError, UnsupportedError
 from cacheimpl.kv_cache_manager.kinds import check_groups, reach_of
 from cacheimpl.kv_cache_manager.reach import Kind, Reach
+from cacheimpl.kv_cache_manager.retention import checked
 from cacheimpl.kv_cache_manager.rules import Register, Rules
 from cacheimpl.kv_cache_manager.sizes import at_least
 
@@ -36,7 +37,7 @@ def layout_of(
     reaches = tuple(reach_of(group.kv_cache_spec) for group in config.kv_cache_groups)
     several = len(sizes) > 1
     check_states(reaches, sizes, hashed, rules)
-    check_retention(getattr(config, "prefix_cache_retention_interval", None), reaches, scheduler_block_size or aligned)
+    interval = getattr(config, "prefix_cache_retention_interval", None)
     return Layout(
         reaches,
         sizes,
@@ -44,6 +45,7 @@ def layout_of(
         (scheduler_block_size or aligned) if several else aligned,
         drafting(config.kv_cache_groups),
         None if in_flight is None else at_least("max_in_flight_tokens", in_flight, 0),
+        checked(interval, reaches, scheduler_block_size or aligned),
     )
 
 
@@ -64,19 +66,3 @@ def drafting(groups: Any) -> frozenset[int]:
     """The groups with layers of a draft model, and all that have the same layers as one of them."""
     specs = [group.kv_cache_spec for group in groups if getattr(group, "is_eagle_group", False)]
     return frozenset(number for number, group in enumerate(groups) if group.kv_cache_spec in specs)
-
-
-def check_retention(interval: int | None, reaches: tuple[Reach, ...], scheduler_block_size: int) -> None:
-    """Raises `InvalidCountError` for a wrong interval, `UnsupportedError` for any that has an effect."""
-    if interval is None:
-        return
-    name = "prefix_cache_retention_interval"
-    if not any(reach.kind in (Kind.WINDOW, Kind.STATE) for reach in reaches):
-        if interval:
-            raise InvalidCountError(f"{name} must be 0 or None, as there is no sliding-window or Mamba group")
-        return
-    if interval < 0 or interval % scheduler_block_size:
-        raise InvalidCountError(
-            f"{name} must be non-negative and a multiple of scheduler_block_size {scheduler_block_size}, not {interval}"
-        )
-    raise UnsupportedError(f"{name} must be None: every block that a hit can need is kept")

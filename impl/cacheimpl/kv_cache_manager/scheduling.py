@@ -63,6 +63,18 @@ class Coordinator:
         return needed
 
 
+class UnitaryKVCacheCoordinator(Coordinator):
+    """The same for one group of layers, under the release's name."""
+
+
+class HybridKVCacheCoordinator(Coordinator):
+    """The same for several groups of layers."""
+
+
+class KVCacheCoordinatorNoPrefixCache(Coordinator):
+    """The same without prefix caching."""
+
+
 class SchedulerCalls(CommonCalls):
     """The calls of `LaterKVCacheManager` that only schedulers make."""
 
@@ -74,7 +86,9 @@ class SchedulerCalls(CommonCalls):
         for number, (group, spec) in enumerate(zip(self._groups, specs, strict=True)):
             group.kv_cache_spec, group.kv_cache_group_id, group.records_new_block_ids = spec, number, zeroing
         eagles = tuple(range(len(self._groups))) if eagle else ()
-        self.coordinator = Coordinator(
+        several = HybridKVCacheCoordinator if len(self._groups) > 1 else UnitaryKVCacheCoordinator
+        coordinator = several if self.enable_caching else KVCacheCoordinatorNoPrefixCache
+        self.coordinator: Coordinator = coordinator(
             self._pool, tuple(self._groups), eagle_group_ids=eagles, retention_interval=retention
         )
         self.empty_kv_cache_blocks = KVCacheBlocks(tuple(() for _ in self._groups))

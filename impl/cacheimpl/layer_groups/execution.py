@@ -38,13 +38,14 @@ def _put(column: Tensor, request: Tensor, values: Tensor, write: Writing) -> Ten
 
 
 def register_full(config: Config, pool: Pool, request: Tensor, end: Tensor, done: Tensor, write: Writing) -> Pool:
-    """The full blocks among the tokens before `end` can be found, where it is done; the null block never.
+    """The retained full blocks among the tokens before `end` can be found, where it is done; the null block never.
 
     Of states only the one behind the last token of its position can be.
     """
     places, table, keys = places_of(config), row(pool.tables, request).long(), row(config.keys, request)
     passed, full = row(pool.registered, request), end // config.size
     fresh = (places >= passed[:, None]) & (places < full[:, None]) & (table != pool.null) & done
+    fresh = fresh & row(config.retained, request)
     is_checkpoint = ~config.is_state[:, None] | ((places + 1) * config.size[:, None] == end)
     blocks = torch.where(fresh & is_checkpoint, table, spare_block(pool)).flatten()
     after = pool._replace(

@@ -16,6 +16,7 @@ from torch import Tensor
 from cacheimpl.kv_blocks.state import cells_for
 from cacheimpl.kv_cache_manager.reach import Kind
 from cacheimpl.layer_groups.groups import Layers, alignment, caches, check
+from cacheimpl.layer_groups.retention import retained
 
 
 class Config(NamedTuple):
@@ -41,6 +42,8 @@ class Config(NamedTuple):
     """[prefixes, groups] int64: the first position that the token behind the prefix reads"""
     last: Tensor
     """[prefixes, groups] int64: the positions before this one have to be findable, those of draft layers included"""
+    retained: Tensor
+    """[requests, groups, positions] bool: whether the block at a position can be found once it is written"""
     keys: Tensor
     """[requests, groups, positions] int64: the key of each full block, which is its group and its content; `keys` where
     the request has no content"""
@@ -103,11 +106,15 @@ def configuration(
     *,
     hash_size: int,
     count: int,
+    retention: int | None = None,
+    shared: Tensor | None = None,
 ) -> Config:
     """The configuration of requests in these groups.
 
     `contents`: [requests, hash blocks] int64, below `count`; -1 where there is none. `lengths` and `prompts`:
-    [requests] int64, tokens. Raises `LayerGroupsError` for groups that there are not.
+    [requests] int64, tokens. `retention`: tokens between the prefixes whose windows and states can be found, beside
+    those of the prompt and of the `shared` tokens ([requests] int64); 0: no others, None: all. Raises
+    `LayerGroupsError` for groups that there are not, and for such an interval.
     """
     check(groups, hash_size)
     device, longest = contents.device, max(1, int(lengths.max()))
@@ -131,6 +138,7 @@ def configuration(
         prefixes=prefixes,
         first=prefixes[:, None],
         last=prefixes[:, None] // column([one.size for one in groups]) + column([one.proofs for one in groups]),
+        retained=retained(groups, prompts, shared, positions, retention),
         keys=_keys(groups, contents, positions, hash_size, count),
         lengths=lengths,
         prompts=prompts,

@@ -72,6 +72,8 @@ def tables_of(config: Config, device: str) -> tensors.Config:
         torch.tensor(prompts, device=device),
         hash_size=config.hash_size,
         count=contents_of(config),
+        retention=None if config.retention < 0 else config.retention,
+        shared=torch.tensor(config.shared_prefixes, device=device) if config.shared_prefixes else None,
     )
 
 

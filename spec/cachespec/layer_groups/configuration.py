@@ -69,6 +69,14 @@ class Config(NamedTuple):
     """1 if the groups are of more than two sorts, or of two without full attention, or interleave.
 
     The first coordinators refuse such groups."""
+    retention: int = -1
+    """Tokens between two prefixes whose windows and states can be found; 0: only those of prompts and shared prefixes.
+
+    -1: every block of a window and every state can be found."""
+    shared_prefixes: tuple[int, ...] = ()
+    """For each request, the tokens of a prefix that its caller knows other requests to share; 0 if it knows none.
+
+    Empty: all 0."""
 
 
 def size_of(config: Config, group: Group) -> int:
@@ -94,6 +102,11 @@ def proofs_of(config: Config, group: Group) -> int:
 def prompt_of(config: Config, request: Request) -> int:
     """How many tokens the request has when it is looked up."""
     return config.prompts[request] if config.prompts else config.lengths[request]
+
+
+def shared_prefix_of(config: Config, request: Request) -> int:
+    """How many tokens of the request its caller knows others to share."""
+    return config.shared_prefixes[request] if config.shared_prefixes else 0
 
 
 def alignment(config: Config) -> int:
@@ -126,6 +139,7 @@ def invalid(config: Config) -> str | None:
         or _invalid_spans(config)
         or _invalid_drafting(config)
         or _invalid_requests(config)
+        or _invalid_retention(config)
         or _invalid_rest(config)
     )
 
@@ -192,6 +206,20 @@ def _invalid_requests(config: Config) -> str | None:
     return None
 
 
+def _invalid_retention(config: Config) -> str | None:
+    if config.retention < -1 or (config.retention > 0 and config.retention % alignment(config)):
+        return f"retention must be -1, 0 or a multiple of {alignment(config)}, with which blocks of all groups end"
+    if config.retention >= 0 and WINDOW not in config.kinds and STATE not in config.kinds:
+        return "retention must be -1: only windows and states are thinned out, and there are none"
+    if len(config.shared_prefixes) not in (0, len(config.lengths)):
+        return "shared_prefixes must be empty or have one number for each request"
+    if any(not 0 <= shared <= length for shared, length in zip(config.shared_prefixes, config.lengths, strict=False)):
+        return "a shared prefix must have no more tokens than its request"
+    if config.shared_prefixes and config.retention < 0:
+        return "shared_prefixes must be empty if every block can be found"
+    return None
+
+
 def _invalid_rest(config: Config) -> str | None:
     if config.prompts and len(config.prompts) != len(config.lengths):
         return "prompts must have one length for each request"
@@ -224,9 +252,10 @@ def has_many(config: Config) -> bool:
 
 def interchangeable(config: Config) -> Mapping[str, tuple[tuple[int, ...], ...]]:
     """Requests that are alike, and all blocks. Groups are not: allocation goes through them in their order."""
-    classes: dict[tuple[tuple[int, ...], int, int], list[int]] = {}
+    classes: dict[tuple[tuple[int, ...], int, int, int], list[int]] = {}
     for request, chain in enumerate(config.chains):
-        classes.setdefault((chain, config.lengths[request], prompt_of(config, request)), []).append(request)
+        alike = chain, config.lengths[request], prompt_of(config, request), shared_prefix_of(config, request)
+        classes.setdefault(alike, []).append(request)
     return {
         "request": tuple(tuple(members) for members in classes.values()),
         "block": (tuple(range(config.blocks)),),

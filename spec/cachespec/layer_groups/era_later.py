@@ -9,6 +9,7 @@ from cachespec.kernel import REFUSED, Transition
 from cachespec.layer_groups.configuration import Config, Request
 from cachespec.layer_groups.era_drafts import Hits, LookUp, found_for, found_in_0_20, found_in_0_33
 from cachespec.layer_groups.era_rules import (
+    Registering,
     adopted,
     all_extended,
     allocated,
@@ -86,7 +87,7 @@ class Rules(NamedTuple):
     """How many blocks are said to be needed."""
     waits: Callable[[Config, Pool, Request, Hits], bool]
     """Whether a new request waits for the next step."""
-    registering: Callable[[Config, Pool, Request, int], Pool]
+    registering: Registering
     """Which blocks carry their keys from now on."""
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from cachespec.kernel import ABSENT, DONE, FAILED, STALE, Code, Outcome
 from cachespec.layer_groups.configuration import (
     CROSS,
     STATE,
-    WINDOW,
     Block,
     Config,
     Group,
@@ -17,16 +18,21 @@ from cachespec.layer_groups.configuration import (
     caches,
     is_drafting,
     key_of,
-    proofs_of,
     size_of,
-    span_of,
 )
 from cachespec.layer_groups.era_drafts import Hits
+from cachespec.layer_groups.era_retention import is_reachable
 from cachespec.layer_groups.operations import AllocateSlots, Commit, FreeRequest, NewStep
 from cachespec.layer_groups.prefixes import first_needed, register, slots_of
 from cachespec.layer_groups.state import NO_PROGRESS, Pool, Progress, Result, scheduled
 from cachespec.layer_groups.tables import append, is_null_next, lengthen, passed, row_of, touch
 from cachespec.layer_groups.transitions import execute, execute_all, is_flying, release, scheduled_to
+
+Reachable = Callable[[Config, Request, Group, Position], bool]
+"""Whether a hit can need the request's block."""
+
+Registering = Callable[[Config, Pool, Request, int], Pool]
+"""Which blocks carry their keys from now on, if the request has slots up to a token."""
 
 
 def failed(pool: Pool, op: AllocateSlots, progress: Progress) -> Result:
@@ -165,18 +171,6 @@ def registered_to(config: Config, pool: Pool, request: Request, end: int) -> Poo
     return pool
 
 
-def is_reachable(config: Config, group: Group, position: Position) -> bool:
-    """0.33.0: whether a hit can need this block of a window, as hits end at the alignment only.
-
-    With draft layers a hit needs one block more, which is behind its end.
-    """
-    per_hit, drop = alignment(config) // size_of(config, group), proofs_of(config, group)
-    need = blocks_for(config, group, span_of(config, group) - 1) + drop
-    if config.kinds[group] != WINDOW or need >= per_hit:
-        return True
-    return position >= drop and (position - drop) % per_hit >= per_hit - need
-
-
 def cacheable(config: Config, group: Group, end: int) -> int:
     """0.33.0: the tokens that a hit can end with, and with draft layers one block more."""
     aligned = end // alignment(config) * alignment(config)
@@ -185,17 +179,24 @@ def cacheable(config: Config, group: Group, end: int) -> int:
     return min(end, aligned + size_of(config, group))
 
 
-def registered_to_alignment(config: Config, pool: Pool, request: Request, end: int) -> Pool:
-    """0.33.0: only what hits can end with, and of windows only the blocks that hits can need."""
-    if not caches(config):
+def registered_where(reachable: Reachable) -> Registering:
+    """0.33.0: only what hits can end with, and of windows and states only the blocks that hits can need."""
+
+    def registered(config: Config, pool: Pool, request: Request, end: int) -> Pool:
+        if not caches(config):
+            return pool
+        for group in range(len(config.kinds)):
+            full, row = cacheable(config, group, end) // size_of(config, group), row_of(pool, request, group)
+            for position in range(row.cached, full):
+                if reachable(config, request, group, position):
+                    pool = register_some(config, pool, request, group, position, position + 1)
+            pool = passed(pool, request, group, max(full, row.cached))
         return pool
-    for group in range(len(config.kinds)):
-        full, row = cacheable(config, group, end) // size_of(config, group), row_of(pool, request, group)
-        for position in range(row.cached, full):
-            if is_reachable(config, group, position):
-                pool = register_some(config, pool, request, group, position, position + 1)
-        pool = passed(pool, request, group, max(full, row.cached))
-    return pool
+
+    return registered
+
+
+registered_to_alignment = registered_where(is_reachable)
 
 
 # Calls --------------------------------------------------------------------------------------------------------------

@@ -95,6 +95,51 @@ def is_proved(config: Config, view: View, request: int, tokens: int) -> bool:
     return True
 
 
+def reads_and_proofs(config: Config, group: int, tokens: int) -> set[int]:
+    """The positions of which a hit of these tokens needs the blocks, that of the next token with draft layers."""
+    proving = config.kinds[group] in (FULL, WINDOW) and dict(enumerate(config.drafting)).get(group) == 1
+    return reads(config, group, tokens) | ({tokens // size_of(config, group)} if proving else set())
+
+
+def ends_within(config: Config, group: int, tokens: int) -> int:
+    """How many tokens a sequence must share for a hit of these tokens."""
+    return max((position + 1 for position in reads_and_proofs(config, group, tokens)), default=0) * size_of(
+        config, group
+    )
+
+
+def kept_prefixes(config: Config, request: int) -> set[int]:
+    """The lengths of the prefixes whose windows and states are kept."""
+    unit, prompt, length = alignment(config), prompt_of(config, request), config.lengths[request]
+    shared = config.shared_prefixes[request] if config.shared_prefixes else 0
+    ends = {
+        tokens: max(tokens, *(ends_within(config, group, tokens) for group in groups(config)))
+        for tokens in range(unit, length + 1, unit)
+    }
+    again = {tokens for tokens, end in ends.items() if end <= prompt and tokens < prompt}
+    whole = {tokens for tokens in ends if tokens <= shared}
+    proved = {tokens for tokens, end in ends.items() if end <= shared}
+    last = {max(tokens) for tokens in (again, whole, proved) if tokens}
+    return last | (
+        set(range(config.retention, length + config.retention, config.retention)) if config.retention else set()
+    )
+
+
+def kept_positions(config: Config, request: int, group: int, within: int) -> set[int]:
+    """The positions that hits at kept prefixes need, if a sequence shares `within` tokens. For windows and states."""
+    return {
+        position
+        for tokens in kept_prefixes(config, request)
+        if ends_within(config, group, tokens) <= within
+        for position in reads_and_proofs(config, group, tokens)
+    }
+
+
+def is_thinned(config: Config, group: int) -> bool:
+    """Not all of the group's blocks are kept."""
+    return config.retention >= 0 and config.kinds[group] in (WINDOW, STATE)
+
+
 def longest_prefix(config: Config, view: View, request: int) -> int:
     """Of all prefixes that end with a block in every group, but for the whole prompt."""
     if not caches(config):

@@ -6,7 +6,15 @@ from collections import Counter
 
 from cachespec.kernel import Safety, Step
 from cachespec.layer_groups.configuration import CROSS, STATE, WINDOW, Config, blocks_for, size_of, span_of
-from cachespec.layer_groups.expected import Entry, entries, key_at, promised, reads
+from cachespec.layer_groups.expected import (
+    Entry,
+    entries,
+    is_thinned,
+    kept_positions,
+    key_at,
+    promised,
+    reads,
+)
 from cachespec.layer_groups.state import NO_PROGRESS, View, scheduled
 from cachespec.layer_groups.steps import STEPS as STEPS_OF_CALLS
 
@@ -96,6 +104,25 @@ def tables_fit(config: Config, view: View) -> bool:
     return lengths == expected
 
 
+def retained_is_findable(config: Config, view: View) -> bool:
+    findable, written = dict(view.registered), dict(view.bytes)
+    computed = {request: line.computed for request, line in view.progress}
+    return all(
+        entry.block in findable
+        for entry in entries(view)
+        if is_thinned(config, entry.group)
+        and written.get(entry.block) == key_at(config, entry.request, entry.group, entry.position)
+        and entry.position in kept_positions(config, entry.request, entry.group, computed.get(entry.request, 0))
+    )
+
+
+def leaves_out(config: Config, view: View) -> bool:
+    """A written block in a table cannot be found, and another one can."""
+    findable, known = dict(view.registered), dict(view.bytes)
+    written = {entry.block for entry in entries(view) if is_thinned(config, entry.group) and entry.block in known}
+    return any(block in findable for block in written) and any(block not in findable for block in written)
+
+
 def shares(view: View) -> bool:
     """A block is in two tables."""
     return any(count > 1 for _, count in view.references)
@@ -178,5 +205,11 @@ SAFETY: tuple[Safety[Config, View], ...] = (
         "each table has just the positions that the scheduled tokens need, or the encoder's tokens",
         tables_fit,
         lambda c, v: CROSS in c.kinds and bool(v.progress),
+    ),
+    Safety(
+        "LG-15",
+        "with a retention interval, a written block that a hit at a retained prefix needs is findable while it is held",
+        retained_is_findable,
+        leaves_out,
     ),
 )

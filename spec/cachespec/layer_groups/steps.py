@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from cachespec.kernel import Code, Operation, Outcome, Step
 from cachespec.layer_groups.configuration import CROSS, STATE, Config, size_of
 from cachespec.layer_groups.expected import (
@@ -11,6 +13,8 @@ from cachespec.layer_groups.expected import (
     groups,
     hits_of,
     is_proved,
+    is_thinned,
+    kept_positions,
     key_at,
     longest_prefix,
     reads,
@@ -241,7 +245,7 @@ def taken_is_unwritten(config: Config, before: View, op: Operation, outcome: Out
 
 
 def executed_is_findable(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
-    """With prefix caching, each block that a step fills and that is still in its table; no other block."""
+    """With prefix caching, each retained block that a step fills and that is still in its table; no other block."""
     if isinstance(op, AllocateSlots | ResetPrefixCache) or outcome.code is not Code.DONE:
         return isinstance(op, AllocateSlots | ResetPrefixCache) or before.registered == after.registered
     if not isinstance(op, Commit):
@@ -249,7 +253,18 @@ def executed_is_findable(config: Config, before: View, op: Operation, outcome: O
     line = dict(before.progress)[op.request]
     filled = {(block, key) for block, key in fills(config, before, op.request, line, 1) if CROSS not in config.kinds}
     loaded = {pair for pair in filled if state_inside(config, before, op.request, pair[0], line.ends[0])}
-    return set(after.registered) == set(before.registered) | (filled - loaded)
+    thinned = {pair for pair in filled if is_left_out(config, before, op.request, pair[0])}
+    return set(after.registered) == set(before.registered) | (filled - loaded - thinned)
+
+
+def is_left_out(config: Config, before: View, request: int, block: int) -> bool:
+    """No hit at a kept prefix needs the request's block."""
+    farthest = config.lengths[request] + max(0, config.retention) + max(map(partial(size_of, config), groups(config)))
+    return any(
+        entry.position not in kept_positions(config, request, entry.group, farthest)
+        for entry in entries(before)
+        if (entry.request, entry.block) == (request, block) and is_thinned(config, entry.group)
+    )
 
 
 def state_inside(config: Config, before: View, request: int, block: int, end: int) -> bool:
@@ -313,7 +328,7 @@ STEPS: tuple[Step[Config, View], ...] = (
     ),
     Step(
         "LG-7/registered",
-        "a step makes findable the blocks that it fills, and a state only behind its last token",
+        "a step makes findable the blocks that it fills and that are retained, and a state only behind its last token",
         executed_is_findable,
         lambda c, b, op, o, a: isinstance(op, Commit) and len(a.registered) > len(b.registered) and STATE in c.kinds,
     ),

@@ -25,6 +25,7 @@ from cachespec.layer_groups.operations import (
     ResetPrefixCache,
 )
 from cachespec.layer_groups.prefixes import cached_tokens, first_needed, forget, hit_blocks, register, slots_of
+from cachespec.layer_groups.retention import is_retained
 from cachespec.layer_groups.state import NO_PROGRESS, Pool, Progress, Result, scheduled
 from cachespec.layer_groups.tables import append, drop, extend, give_back, passed, row_of, touch
 
@@ -190,11 +191,12 @@ def is_checkpoint(config: Config, group: Group, position: Position, end: int) ->
 
 
 def register_full(config: Config, pool: Pool, request: Request, group: Group, end: int) -> Pool:
-    """LG-7: the full blocks among the tokens before `end` can be found; the null block never."""
+    """LG-7, LG-15: the retained full blocks among the tokens before `end` can be found; the null block never."""
     full = end // size_of(config, group)
     for position in range(row_of(pool, request, group).cached, full):
         block = pool.tables.get((request, group, position), pool.null)
-        if block != pool.null and is_checkpoint(config, group, position, end):
+        wanted = is_checkpoint(config, group, position, end) and is_retained(config, request, group, position)
+        if block != pool.null and wanted:
             pool = register(config, pool, block, key_of(config, request, group, position))
     return passed(pool, request, group, full)
 

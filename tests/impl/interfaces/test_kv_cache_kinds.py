@@ -73,7 +73,7 @@ def test_states_that_are_refused(problem: str, more: dict[str, Any]) -> None:
 
 
 def test_settings_of_groups_that_are_refused() -> None:
-    """Hits within a state's block; states under rules that find none; drafts beside states; a retention interval."""
+    """Hits within a state's block; states under rules that find none; drafts beside states; wrong intervals."""
     states = SimpleNamespace(num_blocks=8, kv_cache_groups=[SimpleNamespace(kv_cache_spec=spec("MambaSpec"))])
     with pytest.raises(UnsupportedError, match="hits within a block"):
         KVCacheManager(states, max_model_len=64, hash_block_size=8)
@@ -81,9 +81,6 @@ def test_settings_of_groups_that_are_refused() -> None:
         KVCacheManager(states, max_model_len=64, rules=KV_2025_10)
     with pytest.raises(UnsupportedError, match="states of drafts"):
         KVCacheManager(states, max_model_len=64).allocate_slots(later_request("0", [1] * 4), 4, num_lookahead_tokens=1)
-    states.prefix_cache_retention_interval = 16
-    with pytest.raises(UnsupportedError, match="prefix_cache_retention_interval must be None"):
-        KVCacheManager(states, max_model_len=64)
     for interval, problem in ((15, "a multiple of scheduler_block_size 16"), (-16, "non-negative")):
         states.prefix_cache_retention_interval = interval
         with pytest.raises(InvalidCountError, match=problem):

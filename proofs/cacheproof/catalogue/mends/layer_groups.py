@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from cacheproof.catalogue.mends import Change, Mend, transitions
 from cachespec.layer_groups import era_0_11, era_drafts, era_later
-from cachespec.layer_groups.configuration import STATE, Config, Group, Request, prompt_of, size_of
+from cachespec.layer_groups.configuration import STATE, Config, Group, Position, Request, prompt_of, size_of
 from cachespec.layer_groups.era_drafts import EarlyRules, Hits, LookUp, answering, finding, finding_once
 from cachespec.layer_groups.era_later import IN_0_20, IN_0_33, IN_THE_SAME_STEP
-from cachespec.layer_groups.era_rules import estimate_all
+from cachespec.layer_groups.era_retention import is_reachable
+from cachespec.layer_groups.era_rules import estimate_all, registered_where
 from cachespec.layer_groups.operations import AllocateSlots, FreeRequest, GetComputedBlocks
+from cachespec.layer_groups.retention import is_retained
 from cachespec.layer_groups.state import Pool
 from cachespec.layer_groups.transitions import TRANSITIONS, needed_by_new
 
@@ -57,6 +59,11 @@ def to_the_end_alone(config: Config, request: Request, group: Group, tokens: int
     return min(tokens + size_of(config, group), whole_prompt(config, request))
 
 
+def needed_at_last(config: Config, request: Request, group: Group, position: Position) -> bool:
+    """C-KV-35: what a hit at a retained prefix needs is registered, too."""
+    return is_reachable(config, request, group, position) or is_retained(config, request, group, position)
+
+
 EARLY = IN_0_20._replace(behind=era_later.give_back_processed)
 TOUCHED = IN_0_20._replace(beginning=era_later.hits_first)
 WAITING = IN_THE_SAME_STEP._replace(waits=IN_0_20.waits)
@@ -66,6 +73,7 @@ DROPPED_ONCE = finding_once(EarlyRules(era_drafts.most_of, one_block_further))
 WHOLE_EARLY = finding_once(EarlyRules(whole_prompt, era_drafts.within))
 BOUNDED = finding(era_drafts.IN_0_20._replace(limit=no_state_behind, trimmed=era_drafts.to_its_own))
 WHOLE = finding(era_drafts.IN_0_20._replace(limit=to_the_end))
+RETAINED = IN_0_33._replace(registering=registered_where(needed_at_last))
 WHOLE_ALONE = finding(era_drafts.IN_0_33._replace(limit=to_the_end_alone))
 
 
@@ -94,5 +102,6 @@ MENDS = (
     Mend("C-KV-27", ("K1",), early(WHOLE_EARLY)),
     Mend("C-KV-27", ("K1b",), later(IN_0_20, WHOLE)),
     Mend("C-KV-27", ("K2",), later(IN_0_33, WHOLE_ALONE)),
+    Mend("C-KV-35", ("K2",), transitions({AllocateSlots: era_later.allocating(RETAINED)})),
     Mend("C-KV-24", ("K1",), transitions({AllocateSlots: era_0_11.allocating(NAMED)})),
 )

@@ -7,7 +7,7 @@ from itertools import zip_longest
 
 from cacheproof.lockstep.configurations.kv_blocks import Chains, chains_of
 from cachespec.layer_groups import CHUNK, CROSS, FULL, STATE, WINDOW, Config
-from cachespec.layer_groups.configuration import has_many, sorts_of
+from cachespec.layer_groups.configuration import alignment, has_many, sorts_of
 
 
 def draw(source: random.Random) -> Config:
@@ -30,7 +30,17 @@ def draw(source: random.Random) -> Config:
         resets=source.randint(0, 1),
     )
     config = config._replace(many=int(has_many(config)))
-    return config._replace(drafting=flags(source, config))
+    config = config._replace(drafting=flags(source, config))
+    return retaining(source, config) if WINDOW in kinds or STATE in kinds else config
+
+
+def retaining(source: random.Random, config: Config) -> Config:
+    """In half of the draws, few windows and states are kept, and callers may know of shared prefixes."""
+    if source.random() < 0.5:
+        return config
+    shared = tuple(source.choice((0, 0, source.randint(0, length))) for length in config.lengths)
+    interval = source.choice((0, 0, 1, 2)) * alignment(config)
+    return config._replace(retention=interval, shared_prefixes=source.choice(((), shared)))
 
 
 def flags(source: random.Random, config: Config) -> tuple[int, ...]:

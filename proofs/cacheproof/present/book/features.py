@@ -126,6 +126,14 @@ FEATURES: tuple[Feature, ...] = (
         ("get_computed_blocks",),
     ),
     Feature(
+        GROUPS,
+        "windows and states that only the end of a prompt keeps",
+        "layer_groups",
+        (Condition("retention", "off"),),
+    ),
+    Feature(GROUPS, "retention interval of the prefix cache", "layer_groups", (Condition("retention"),)),
+    Feature(GROUPS, "shared prefixes that a scheduler names", "layer_groups", (Condition("shared_prefixes"),)),
+    Feature(
         DRAFTS,
         "look-ahead slots",
         "kv_blocks",

@@ -34,6 +34,7 @@ OPEN: Mapping[str, str] = MappingProxyType({
     "cacheimpl.kv_blocks.state:configuration": PARAMETERS,
     "cacheimpl.kv_blocks.steps": "a decode step with positions in KV memory: the specification has no such answer",
     "cacheimpl.layer_groups.bounds": PACKING,
+    "cacheimpl.layer_groups.retention": PARAMETERS,
     "cacheimpl.layer_groups.state:_keys": PARAMETERS,
     "cacheimpl.layer_groups.state:configuration": PARAMETERS,
     "cacheimpl.layout": PACKING,

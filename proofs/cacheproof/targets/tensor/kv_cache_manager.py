@@ -76,6 +76,10 @@ class Request:
     num_in_flight_tokens: int = 0
     block_hashes: list[Any] = field(default_factory=list)
     mm_features: tuple[()] = field(default=())
+    num_prompt_tokens: int | None = None
+    """None: all that it has."""
+    shared_prefix_boundary: int = 0
+    """Tokens of a prefix that its caller knows others to share."""
 
 
 class Shape(ABC):

@@ -40,6 +40,7 @@ from cachespec.layer_groups.configuration import (
     Config,
     is_drafting,
     prompt_of,
+    shared_prefix_of,
     size_of,
     span_of,
 )
@@ -86,7 +87,11 @@ class GroupsTarget(ByOperation):
         ]
         self._config, self._progress, self._requests = config, {}, {}
         self._manager = LaterKVCacheManager(
-            SimpleNamespace(num_blocks=config.blocks, kv_cache_groups=groups),
+            SimpleNamespace(
+                num_blocks=config.blocks,
+                kv_cache_groups=groups,
+                prefix_cache_retention_interval=None if config.retention < 0 else config.retention,
+            ),
             max_model_len=max(1, *config.lengths),
             hash_block_size=config.hash_size,
             use_eagle=any(config.drafting),
@@ -187,7 +192,12 @@ class GroupsTarget(ByOperation):
         """The request with its first `tokens` tokens."""
         config = self._there
         written = [content for content in config.chains[number] for _ in range(config.hash_size)][:tokens]
-        request = Request(str(number), [*written, *[UNHASHED] * (tokens - len(written))])
+        request = Request(
+            str(number),
+            [*written, *[UNHASHED] * (tokens - len(written))],
+            num_prompt_tokens=prompt_of(config, number),
+            shared_prefix_boundary=shared_prefix_of(config, number),
+        )
         if not self._keyed:
             return request
         kept = self._requests.setdefault(number, request)

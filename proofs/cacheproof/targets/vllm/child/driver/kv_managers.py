@@ -43,6 +43,8 @@ class Request:
     num_preemptions: int = 0
     num_in_flight_tokens: int = 0
     shared_prefix_boundary: int = 0
+    prompt: int = 0
+    """Tokens of its prompt; 0: all."""
     status: Any = field(default_factory=lambda: importlib.import_module(REQUEST).RequestStatus.RUNNING)
 
     @property
@@ -50,7 +52,10 @@ class Request:
         """Prompt and output."""
         return len(self.all_token_ids)
 
-    num_prompt_tokens = num_tokens
+    @property
+    def num_prompt_tokens(self) -> int:
+        """Prompt only."""
+        return self.prompt or self.num_tokens
 
 
 class Manager(Protocol):

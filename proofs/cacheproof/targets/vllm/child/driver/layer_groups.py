@@ -141,6 +141,7 @@ class LayerGroupsDriver:
     ) -> Any:
         """The release's call; what is loaded has a name of its own, or counts as what is computed."""
         request = self._request(number, self._config["lengths"][number])
+        request.prompt, request.shared_prefix_boundary = self._prompts[number], self._shared[number]
         if progress is not None:
             request.num_computed_tokens = progress.scheduled
             request.num_in_flight_tokens = progress.scheduled - progress.computed
@@ -174,8 +175,7 @@ class LayerGroupsDriver:
 
     def _found(self, number: int) -> tuple[Any, int]:
         """The blocks and the tokens of a look-up; later releases return more behind them."""
-        prompts = self._config.get("prompts") or self._config["lengths"]
-        blocks, tokens, *_ = self._manager.get_computed_blocks(self._request(number, prompts[number]))
+        blocks, tokens, *_ = self._manager.get_computed_blocks(self._request(number, self._prompts[number]))
         return blocks, tokens
 
     def _request(self, number: int, tokens: int) -> Request:
@@ -214,6 +214,16 @@ class LayerGroupsDriver:
         return tuple(self._config.get("sizes") or (self._hash_size for _ in kinds))
 
     @property
+    def _prompts(self) -> tuple[int, ...]:
+        """For each request, its tokens when it is looked up."""
+        return tuple(self._config.get("prompts") or self._config["lengths"])
+
+    @property
+    def _shared(self) -> tuple[int, ...]:
+        """For each request, the tokens of a prefix that others share: a scheduler has them from a look-up."""
+        return tuple(self._config.get("shared_prefixes") or (0 for _ in self._config["lengths"]))
+
+    @property
     def _drafting(self) -> tuple[int, ...]:
         """Whether each group has draft layers; releases take all for such if none is named."""
         return tuple(self._config.get("drafting") or (0 for _ in self._config["kinds"]))
@@ -237,7 +247,11 @@ class LayerGroupsDriver:
             group([f"layer {number}"], spec_of(interface, *row), **({"is_eagle_group": bool(flag)} if named else {}))
             for number, (flag, *row) in enumerate(zip(self._drafting, kinds, self._sizes, self._spans, strict=True))
         ]
-        return interface.KVCacheConfig(num_blocks=self._config["blocks"], kv_cache_tensors=[], kv_cache_groups=groups)
+        retention = self._config.get("retention", -1)
+        more = {"prefix_cache_retention_interval": retention} if retention >= 0 else {}
+        return interface.KVCacheConfig(
+            num_blocks=self._config["blocks"], kv_cache_tensors=[], kv_cache_groups=groups, **more
+        )
 
 
 def spec_of(interface: Any, kind: int, size: int, span: int) -> Any:
