@@ -73,6 +73,8 @@ class Layout(NamedTuple):
     """Tokens of a request that are scheduled and not executed, at most; None: not known."""
     retention: int | None = None
     """Tokens between the prefixes whose windows and states can be found; 0: those of prompts only; None: all."""
+    shared_by: tuple[int, ...] = ()
+    """For each group, how many ranks share the tokens of a block, which has as many times more; empty: one."""
 
 
 TABLES: Mapping[Kind, type[Tables]] = {

@@ -66,4 +66,4 @@ class NoFreeBlocksError(KVCacheManagerError, ValueError):
 
 
 class UnsupportedError(KVCacheManagerError, NotImplementedError):
-    """The configuration asks for an unsupported feature, such as attention sinks or parallel contexts."""
+    """The configuration asks for an unsupported feature, such as attention sinks."""

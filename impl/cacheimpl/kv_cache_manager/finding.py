@@ -107,6 +107,8 @@ class Finding:
         self.kv_cache_spec: Any = None
         """How these layers store keys and values, as the configuration has it."""
         self.kv_cache_group_id = 0
+        self.dcp_world_size = 1
+        """How many ranks of decoding share the tokens of a block."""
         self.records_new_block_ids = False
         """Whether the workers want to know which blocks are taken, to zero them."""
         self.new_block_ids: list[int] = []

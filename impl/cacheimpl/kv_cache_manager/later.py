@@ -9,6 +9,7 @@ from cacheimpl import counts
 from cacheimpl.kv_cache_manager.blocks import KVCacheBlock, KVCacheBlocks
 from cacheimpl.kv_cache_manager.common import PrefixCacheStats, check_running
 from cacheimpl.kv_cache_manager.contents import HashFunction, check_request
+from cacheimpl.kv_cache_manager.contexts import ranks_of
 from cacheimpl.kv_cache_manager.errors import (
     ForeignBlockError,
     InvalidCountError,
@@ -57,11 +58,10 @@ class LaterCalls(SchedulerCalls):
         metrics_collector: object = None,  # noqa: ARG002  # no effect here
     ) -> None:
         in_flight = max_num_batched_tokens if max_in_flight_tokens is None else max_in_flight_tokens
-        layout = layout_of(kv_cache_config, scheduler_block_size, hash_block_size, in_flight, rules)
+        ranks = ranks_of(dcp_world_size, pcp_world_size)
+        layout = layout_of(kv_cache_config, scheduler_block_size, hash_block_size, in_flight, rules, ranks)
         crosses = any(reach.kind is Kind.CROSS for reach in layout.reaches)
         counts.amount("watermark", watermark, InvalidCountError, most=1.0)
-        _only("dcp_world_size", dcp_world_size, 1)
-        _only("pcp_world_size", pcp_world_size, 1)
         _only("num_hash_lookahead_tokens", num_hash_lookahead_tokens, 0)
         _only("num_prefill_lookahead", num_prefill_lookahead, 0)
         _only("enable_mamba_shared_prefix_checkpoint", enable_mamba_shared_prefix_checkpoint, False)
@@ -91,6 +91,8 @@ class LaterCalls(SchedulerCalls):
         zeroing = bool(getattr(kv_cache_config, "needs_kv_cache_zeroing", False))
         retention = getattr(kv_cache_config, "prefix_cache_retention_interval", None)
         self._schedules(specs, eagle=use_eagle, zeroing=zeroing, retention=retention)
+        for group, count in zip(self._groups, layout.shared_by, strict=True):
+            group.dcp_world_size = ranks.decode if count > 1 else 1
 
     @property
     def block_pool(self) -> BlockPool:

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from cacheimpl.kv_cache_manager.common import Layout
+from cacheimpl.kv_cache_manager.contexts import ALONE, Ranks, shared_by
 from cacheimpl.kv_cache_manager.errors import InvalidSettingError, UnsupportedError
 from cacheimpl.kv_cache_manager.kinds import check_groups, reach_of
 from cacheimpl.kv_cache_manager.reach import Kind, Reach
@@ -15,7 +16,12 @@ from cacheimpl.kv_cache_manager.sizes import at_least
 
 
 def layout_of(
-    config: Any, scheduler_block_size: int | None, hash_block_size: int | None, in_flight: int | None, rules: Rules
+    config: Any,
+    scheduler_block_size: int | None,
+    hash_block_size: int | None,
+    in_flight: int | None,
+    rules: Rules,
+    ranks: Ranks = ALONE,
 ) -> Layout:
     """The groups. Raises `InvalidSettingError`, `InvalidCountError`, `UnsupportedError`."""
     try:
@@ -27,14 +33,15 @@ def layout_of(
     check_groups(config.kv_cache_groups)
     if not given:
         raise UnsupportedError("kv_cache_groups must have a group")
-    sizes = tuple(at_least("block_size", size, 1) for size in given)
+    reaches = tuple(reach_of(group.kv_cache_spec) for group in config.kv_cache_groups)
+    shared = shared_by([group.kv_cache_spec for group in config.kv_cache_groups], reaches, ranks)
+    sizes = tuple(at_least("block_size", size, 1) * count for size, count in zip(given, shared, strict=True))
     hashed = at_least("hash_block_size", hash_block_size, 1) if hash_block_size is not None else math.gcd(*sizes)
     aligned = math.lcm(*sizes)
     if scheduler_block_size is not None and at_least("scheduler_block_size", scheduler_block_size, 1) % aligned:
         raise UnsupportedError(f"scheduler_block_size must be a multiple of {aligned}, not {scheduler_block_size}")
     if any(size % hashed for size in sizes):
         raise UnsupportedError(f"hash_block_size must divide the block sizes {sorted(set(sizes))}, and is {hashed}")
-    reaches = tuple(reach_of(group.kv_cache_spec) for group in config.kv_cache_groups)
     several = len(sizes) > 1
     check_states(reaches, sizes, hashed, rules)
     interval = getattr(config, "prefix_cache_retention_interval", None)
@@ -46,6 +53,7 @@ def layout_of(
         drafting(config.kv_cache_groups),
         None if in_flight is None else at_least("max_in_flight_tokens", in_flight, 0),
         checked(interval, reaches, scheduler_block_size or aligned),
+        shared,
     )
 
 

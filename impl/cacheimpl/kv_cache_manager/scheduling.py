@@ -34,6 +34,11 @@ class Coordinator:
     eagle_group_ids: tuple[int, ...] = ()
     retention_interval: int | None = None
 
+    @property
+    def group_block_sizes(self) -> tuple[int, ...]:
+        """Tokens of a block in each group, those of all ranks that share it."""
+        return tuple(group.block_size for group in self.single_type_managers)
+
     def get_num_blocks_to_allocate(
         self,
         request_id: str,

@@ -19,7 +19,7 @@ from cacheproof.targets.tensor import layer_groups_manager as targets
 BOTH = pytest.mark.parametrize("rules", [NORMATIVE, KV_2026_11], ids=["normative", "0.33.0"])
 
 
-def manager_of(interval: int | None, *others: tuple[str, int, dict[str, int]], rules: Rules, **more: Any) -> Any:
+def manager_of(interval: int | None, *others: tuple[str, int, dict[str, Any]], rules: Rules, **more: Any) -> Any:
     """Full attention in blocks of two tokens, and other groups."""
     kinds = (("FullAttentionSpec", 2, {}), *others)
     groups = [
@@ -33,8 +33,8 @@ def manager_of(interval: int | None, *others: tuple[str, int, dict[str, int]], r
     return LaterKVCacheManager(config, 64, scheduler_block_size=2, hash_block_size=1, rules=rules, **more)
 
 
-WINDOW = ("SlidingWindowSpec", 1, {"sliding_window": 3})
-STATES = ("MambaSpec", 1, {"mamba_cache_mode": "align"})
+WINDOW: tuple[str, int, dict[str, Any]] = ("SlidingWindowSpec", 1, {"sliding_window": 3})
+STATES: tuple[str, int, dict[str, Any]] = ("MambaSpec", 1, {"mamba_cache_mode": "align"})
 
 
 def findable(manager: Any, tokens: int, prompt: int | None = None, shared: int = 0) -> list[int]:

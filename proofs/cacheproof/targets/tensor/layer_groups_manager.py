@@ -72,6 +72,8 @@ class GroupsTarget(ByOperation):
     each call brings another object, without keys.
     """
 
+    spec_of = staticmethod(spec_of)
+
     def __init__(self, rules: Rules, *, keyed: bool = False) -> None:
         self._rules, self._keyed = rules, keyed
         self._requests: dict[int, Request] = {}
@@ -82,7 +84,7 @@ class GroupsTarget(ByOperation):
 
     def reset(self, config: Config) -> None:
         groups = [
-            SimpleNamespace(kv_cache_spec=spec_of(config, number), is_eagle_group=is_drafting(config, number))
+            SimpleNamespace(kv_cache_spec=self.spec_of(config, number), is_eagle_group=is_drafting(config, number))
             for number in range(len(config.kinds))
         ]
         self._config, self._progress, self._requests = config, {}, {}
