@@ -236,6 +236,8 @@ class Rules(NamedTuple):
     """How far a group is looked up that drops its last block."""
     trimmed: Callable[[Config, Group, Match, int], int]
     """What full attention says of a shorter prefix."""
+    drops: Callable[[Config, Group], bool]
+    """Whether a sort counts as one that has dropped its last block."""
 
 
 class Search(NamedTuple):
@@ -264,7 +266,7 @@ def looked_up(
     """One sort accepts the current prefix, or shortens it."""
     if config.kinds[group] == FULL and search.matches[index].tokens >= 0:
         return search._replace(tokens=rules.trimmed(config, group, search.matches[index], search.tokens))
-    drop = 1 if is_drafting(config, group) and search.dropped[index] == 0 else 0
+    drop = 1 if rules.drops(config, group) and search.dropped[index] == 0 else 0
     most = rules.limit(config, request, group, search.tokens) if drop == 1 else search.tokens
     match = match_of(config, pool, request, group, most, drop)
     return with_match(search, index, match, drop, forgets=drop == 0 and match.tokens < search.tokens)
@@ -318,8 +320,8 @@ def to_its_own(config: Config, group: Group, match: Match, tokens: int) -> int:
     return min(tokens, match.tokens)
 
 
-IN_0_20 = Rules(one_block_more, to_whole_blocks)
-IN_0_33 = Rules(one_block_to_drop, to_its_own)
+IN_0_20 = Rules(one_block_more, to_whole_blocks, is_drafting)
+IN_0_33 = Rules(one_block_to_drop, to_its_own, is_drafting)
 found_in_0_20 = finding(IN_0_20)
 found_in_0_33 = finding(IN_0_33)
 

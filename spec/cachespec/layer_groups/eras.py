@@ -110,7 +110,7 @@ K2: PoolVariant = NORMATIVE_LAYER_GROUPS.era(
     },
     differences={
         GetComputedBlocks: "with draft layers a whole prompt loses one block more in one group (C-KV-27); no block is "
-        "dropped again after a state has shortened the prefix",
+        "dropped again after a state has shortened the prefix (C-KV-36)",
         AllocateSlots: f"estimates one block for a state that is loaded (C-KV-14); {REGISTERED_EARLY}, and of windows "
         "only the blocks that a hit can need; with draft layers retains other prefixes than hits have (C-KV-35)",
         NewStep: K1B.differences[NewStep],

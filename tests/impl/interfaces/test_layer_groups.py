@@ -32,9 +32,13 @@ Open = Callable[[str], Any]
 
 
 def is_driven(scope: Scope) -> bool:
-    """Callers that keep the engine's order; and no wrong estimate of 0.33.0, where ours refuses (C-KV-14)."""
+    """Callers that keep the engine's order; and no wrong estimate of 0.33.0, where ours refuses (C-KV-14).
+
+    Nor a hit of 0.33.0 without the block that draft layers need (C-KV-36): ours does not find it.
+    """
     config = scope.config
-    return bool(config.disciplined) and not (config.external and STATE in config.kinds)
+    unproved = STATE in config.kinds and any(config.drafting) and config.retention >= 0
+    return bool(config.disciplined) and not (config.external and STATE in config.kinds) and not unproved
 
 
 def is_estimated_too_high(finding: object) -> bool:

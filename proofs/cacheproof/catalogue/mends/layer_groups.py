@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from cacheproof.catalogue.mends import Change, Mend, transitions
 from cachespec.layer_groups import era_0_11, era_drafts, era_later
-from cachespec.layer_groups.configuration import STATE, Config, Group, Position, Request, prompt_of, size_of
+from cachespec.layer_groups.configuration import (
+    STATE,
+    Config,
+    Group,
+    Position,
+    Request,
+    is_drafting,
+    prompt_of,
+    size_of,
+)
 from cachespec.layer_groups.era_drafts import EarlyRules, Hits, LookUp, answering, finding, finding_once
 from cachespec.layer_groups.era_later import IN_0_20, IN_0_33, IN_THE_SAME_STEP
 from cachespec.layer_groups.era_retention import is_reachable
@@ -59,6 +68,11 @@ def to_the_end_alone(config: Config, request: Request, group: Group, tokens: int
     return min(tokens + size_of(config, group), whole_prompt(config, request))
 
 
+def drops_no_state(config: Config, group: Group) -> bool:
+    """C-KV-36: a state that shortens the prefix lets the other sorts drop a block again."""
+    return is_drafting(config, group) and config.kinds[group] != STATE
+
+
 def needed_at_last(config: Config, request: Request, group: Group, position: Position) -> bool:
     """C-KV-35: what a hit at a retained prefix needs is registered, too."""
     return is_reachable(config, request, group, position) or is_retained(config, request, group, position)
@@ -73,6 +87,7 @@ DROPPED_ONCE = finding_once(EarlyRules(era_drafts.most_of, one_block_further))
 WHOLE_EARLY = finding_once(EarlyRules(whole_prompt, era_drafts.within))
 BOUNDED = finding(era_drafts.IN_0_20._replace(limit=no_state_behind, trimmed=era_drafts.to_its_own))
 WHOLE = finding(era_drafts.IN_0_20._replace(limit=to_the_end))
+DROPPED_AGAIN = finding(era_drafts.IN_0_33._replace(drops=drops_no_state))
 RETAINED = IN_0_33._replace(registering=registered_where(needed_at_last))
 WHOLE_ALONE = finding(era_drafts.IN_0_33._replace(limit=to_the_end_alone))
 
@@ -102,6 +117,7 @@ MENDS = (
     Mend("C-KV-27", ("K1",), early(WHOLE_EARLY)),
     Mend("C-KV-27", ("K1b",), later(IN_0_20, WHOLE)),
     Mend("C-KV-27", ("K2",), later(IN_0_33, WHOLE_ALONE)),
+    Mend("C-KV-36", ("K2",), later(IN_0_33, DROPPED_AGAIN)),
     Mend("C-KV-35", ("K2",), transitions({AllocateSlots: era_later.allocating(RETAINED)})),
     Mend("C-KV-24", ("K1",), transitions({AllocateSlots: era_0_11.allocating(NAMED)})),
 )
