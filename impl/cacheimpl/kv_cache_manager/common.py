@@ -125,6 +125,7 @@ class CommonCalls:
             form=form,
             hash_block_size=layout.hash_block_size,
         )
+        self._pool.hash_function, self._pool.before_evicting = hash_function, self._forget_behind
         self._alignment = layout.alignment
         self._groups = [
             TABLES.get(reach.kind, Tables)(
@@ -222,10 +223,11 @@ class CommonCalls:
 
     def evict_blocks(self, block_ids: Iterable[int]) -> None:
         """Unregister these blocks, also while requests hold them. Raises `ForeignBlockError`."""
-        for block in [self._pool.block(number) for number in several("block_ids", block_ids)]:
-            for group in self._groups:
-                group.forget_behind(block)
-            self._pool.forget(block)
+        self._pool.evict_blocks(several("block_ids", block_ids))
+
+    def _forget_behind(self, block: KVCacheBlock) -> None:
+        for group in self._groups:
+            group.forget_behind(block)
 
     def reset_prefix_cache(self) -> bool:
         """Unregister all blocks. Returns False and changes nothing while a request holds a block."""

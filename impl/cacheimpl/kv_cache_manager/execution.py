@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 
 from cacheimpl.kv_cache_manager.blocks import KVCacheBlock
 from cacheimpl.kv_cache_manager.contents import alike
@@ -10,7 +10,6 @@ from cacheimpl.kv_cache_manager.errors import (
     SharedBlocksError,
     StaleCountError,
 )
-from cacheimpl.kv_cache_manager.events import stored
 from cacheimpl.kv_cache_manager.finding import Finding, Holding
 from cacheimpl.kv_cache_manager.reach import Kind
 from cacheimpl.kv_cache_manager.retention import Thinned
@@ -107,11 +106,8 @@ class Execution(Finding):
         self.learn(request, holding, full)
         self.name(holding, full)
         for first, end in self._runs(holding, begin, full, tokens):
-            links = holding.links[first:end]
-            keys, contents = self.chains.keys(links.hashes), links.contents
-            told = self._untold(keys, first)
-            self.pool._register_all(holding.blocks[first:end], keys, contents)  # noqa: SLF001  # a table's own
-            self._tell(request, holding, told)
+            blocks = holding.blocks[first:end]
+            self.pool._register_told(request, blocks, holding.links, first, self.chains)  # noqa: SLF001  # a table's own
         holding.registered = full
 
     def _runs(self, holding: Holding, begin: int, full: int, tokens: int) -> list[tuple[int, int]]:
@@ -159,33 +155,6 @@ class Execution(Finding):
             return True
         proofs = int(self.drops_last)
         return self.reach.is_reachable(position, per_hit, self.block_size, proofs)
-
-    def _untold(self, keys: Sequence[Hashable], first: int) -> list[tuple[int, int]]:
-        """Of blocks from `first` on that are going to be registered, those to tell of: runs of keys without a block."""
-        if self.pool.events is None:
-            return []
-        if self.pool.rules.told_by_copy:
-            return [(first, first + len(keys))]
-        told, seen = list[tuple[int, int]](), set[Hashable]()
-        for position, key in enumerate(keys, first):
-            if key in self.pool.registered.first or key in seen:
-                continue
-            seen.add(key)
-            begin = told.pop()[0] if told and told[-1][1] == position else position
-            told.append((begin, position + 1))
-        return told
-
-    def _tell(self, request: ComputedRequest, holding: Holding, runs: Sequence[tuple[int, int]]) -> None:
-        """One event for each run of blocks that were registered."""
-        events = self.pool.events
-        if events is None:
-            return
-        for first, end in runs:
-            before = holding.links.hashes[first - 1] if first > 0 else None
-            links = holding.links[first:end]
-            events.append(
-                stored(self.pool.form, request, before, links, first, self.block_size, self.chains.group or 0)
-            )
 
     def forget_behind(self, block: KVCacheBlock) -> None:
         """What stands behind the content of this block in any table cannot be found any more (KV-6, C-KV-19)."""

@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
+from itertools import takewhile
 from operator import is_
 from typing import Any
 
 from cacheimpl import counts
 from cacheimpl.kv_cache_manager.blocks import FreeKVCacheBlockQueue, KVCacheBlock
-from cacheimpl.kv_cache_manager.contents import Content, alike, hash_of, key_of
+from cacheimpl.kv_cache_manager.contents import (
+    Chains,
+    Content,
+    HashFunction,
+    Links,
+    alike,
+    check_request,
+    hash_of,
+    key_of,
+)
 from cacheimpl.kv_cache_manager.errors import (
     ForeignBlockError,
     FreeQueueError,
     InvalidCountError,
     InvalidSettingError,
     NoFreeBlocksError,
+    StaleBlocksError,
 )
-from cacheimpl.kv_cache_manager.events import MAPS, Form, KVCacheEvent, removed
+from cacheimpl.kv_cache_manager.events import MAPS, Form, KVCacheEvent, removed, stored
 from cacheimpl.kv_cache_manager.registered import Registered
 from cacheimpl.kv_cache_manager.rules import Rules
+from cacheimpl.request import TokenRequest
 
 
 class BlockPool:
@@ -55,6 +67,10 @@ class BlockPool:
         self.free_block_queue = FreeKVCacheBlockQueue(self.blocks)
         self.registered = Registered()
         """Blocks that can be found."""
+        self.hash_function: HashFunction = hash
+        """Hashes the tokens of requests that bring no keys."""
+        self.before_evicting: Callable[[KVCacheBlock], None] | None = None
+        """What is done before a block is evicted by number; the manager unregisters what is behind it (C-KV-19)."""
         self.null_block: KVCacheBlock | None = None
         if null_block:
             self.null_block = self.free_block_queue.popleft()
@@ -104,6 +120,94 @@ class BlockPool:
             block._block_hash, block.content = key, content  # noqa: SLF001  # the same
             if first_under(key, block) is not block:
                 self.registered.again(key, block)
+
+    def _register_told(
+        self, request: TokenRequest, blocks: Sequence[KVCacheBlock], links: Links, first: int, chains: Chains
+    ) -> None:
+        """Register the full blocks of a request from position `first` on, and report them.
+
+        `links` are all of the request's up to the last of these blocks.
+        """
+        last = first + len(blocks)
+        keys = chains.keys(links.hashes[first:last])
+        told = self._untold(keys, first)
+        self._register_all(blocks, keys, links.contents[first:last])
+        for begin, end in told:
+            before = links.hashes[begin - 1] if begin > 0 else None
+            group, its = chains.group or 0, links[begin:end]
+            self.kv_event_queue.append(stored(self.form, request, before, its, begin, chains.block_size, group))
+
+    def cache_full_blocks(
+        self,
+        request: TokenRequest,
+        blocks: Sequence[KVCacheBlock],
+        num_cached_blocks: int,
+        num_full_blocks: int,
+        block_size: int,
+        kv_cache_group_id: int = 0,
+        block_mask: Sequence[bool] | None = None,
+    ) -> None:
+        """Register the full blocks of a request from position `num_cached_blocks` to before `num_full_blocks`.
+
+        A call of connectors, which fill blocks themselves: they answer for what a block holds. `blocks`: all of the
+        request's in one group of layers. Null blocks are left out, and those for which `block_mask` is false. Raises
+        `InvalidCountError` for more blocks than are full, `ForeignBlockError`, and `StaleBlocksError` for a block that
+        is registered. A call that raises registers nothing.
+        """
+        check_request(request)
+        first = counts.whole("num_cached_blocks", num_cached_blocks, InvalidCountError, least=0)
+        last = counts.whole("num_full_blocks", num_full_blocks, InvalidCountError, least=0)
+        size = counts.whole("block_size", block_size, InvalidCountError, least=1)
+        group = counts.whole("kv_cache_group_id", kv_cache_group_id, InvalidCountError, least=0)
+        if size % self.hash_block_size or (group and not self.several_groups):
+            raise InvalidCountError(f"there is no group {group} with blocks of {size} tokens")
+        own = self.own(blocks)[first:last]
+        if first >= last:
+            return
+        if last > min(len(blocks), len(request.all_token_ids) // size):
+            raise InvalidCountError(f"num_full_blocks must be of full blocks that the request has, not {last}")
+        mask: Any = [True] * len(own) if block_mask is None else block_mask
+        if not isinstance(mask, Sequence) or len(mask) != len(own):
+            raise InvalidCountError(f"block_mask must have {len(own)} values, and is {mask!r}")
+        kept = [not block.is_null and bool(wanted) for block, wanted in zip(own, mask, strict=True)]
+        if any(wanted and block.block_hash is not None for block, wanted in zip(own, kept, strict=True)):
+            raise StaleBlocksError("a block is registered already")
+        chains = Chains(
+            size,
+            self.hash_function,
+            group if self.several_groups else None,
+            self.hash_block_size,
+            compared=self.rules.verified or self.rules.whole_prefixes,
+            registered=self.registered,
+        )
+        links = chains.extended(request, Links(), last)
+        for begin in [place for place, wanted in enumerate(kept) if wanted and not (place and kept[place - 1])]:
+            run = list(takewhile(lambda place: kept[place], range(begin, len(own))))
+            self._register_told(request, own[begin : run[-1] + 1], links, first + begin, chains)
+
+    def evict_blocks(self, block_ids: Iterable[int]) -> None:
+        """Unregister these blocks by number, also while requests hold them. Raises `ForeignBlockError`."""
+        if isinstance(block_ids, str | bytes) or not isinstance(block_ids, Iterable):
+            raise ForeignBlockError(f"block_ids must be several numbers, in a list or the like, not {block_ids!r}")
+        for block in [self.block(number) for number in block_ids]:
+            if self.before_evicting is not None:
+                self.before_evicting(block)
+            self.forget(block)
+
+    def _untold(self, keys: Sequence[Hashable], first: int) -> list[tuple[int, int]]:
+        """Of blocks from `first` on that are going to be registered, those to tell of: runs of keys without a block."""
+        if self.events is None:
+            return []
+        if self.rules.told_by_copy:
+            return [(first, first + len(keys))]
+        told, seen = list[tuple[int, int]](), set[Hashable]()
+        for position, key in enumerate(keys, first):
+            if key in self.registered.first or key in seen:
+                continue
+            seen.add(key)
+            begin = told.pop()[0] if told and told[-1][1] == position else position
+            told.append((begin, position + 1))
+        return told
 
     def forget(self, block: KVCacheBlock) -> None:
         """Unregister the block, on both sides of the map (KV-3). Does nothing if it is not registered."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
-from tests.impl.interfaces.bad_input.sorts import Call, Face, always, count, one_of
+from tests.impl.interfaces.bad_input.sorts import Call, Face, always, count, lacking, one_of
 
 from cacheimpl.kv_cache_manager import NORMATIVE, BlockPool, FreeKVCacheBlockQueue, KVCacheBlock, KVCacheManagerError
 from cacheimpl.kv_cache_manager.errors import FreeQueueError, NoFreeBlocksError
@@ -125,6 +126,27 @@ POOL = Face(
             lambda made: {"block": made.held[0], "key": 3, "content": None},
             {"block": BLOCK},
             {"key": "made by the manager", "content": "made by the manager"},
+        ),
+        "cache_full_blocks": Call(
+            lambda made: {
+                "request": SimpleNamespace(request_id="0", all_token_ids=[7] * 4),
+                "blocks": made.held,
+                "num_cached_blocks": 0,
+                "num_full_blocks": 2,
+                "block_size": 2,
+            },
+            {
+                "request": lacking("request_id", all_token_ids=one_of(None, 7, [1.5] * 4, [None] * 4)),
+                "blocks": {**SEVERAL, "of another pool": always([foreign_block()])},
+                "num_cached_blocks": count(0),
+                "num_full_blocks": count(0),
+                "block_size": count(1),
+                "kv_cache_group_id": one_of(-1, 1, 1.5, None, "0"),
+                "block_mask": one_of([], [True], 3),
+            },
+        ),
+        "evict_blocks": Call(
+            lambda made: {"block_ids": [1]}, {"block_ids": one_of(None, 3, "1", [99], [None])}, says=("block",)
         ),
         "forget": Call(lambda made: {"block": made.held[0]}, {"block": BLOCK}),
         "get_new_blocks": Call(lambda made: {"num_blocks": 2}, {"num_blocks": count(0, most=3)}),
