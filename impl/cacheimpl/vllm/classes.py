@@ -12,6 +12,7 @@ from typing import Any
 from cacheimpl.kv_cache_manager import LaterKVCacheManager
 from cacheimpl.vllm.batched import batched
 from cacheimpl.vllm.encoder import PlannedEncoderCacheManager
+from cacheimpl.vllm.items import give_back_data
 from cacheimpl.vllm.settings import RULES, VARIABLE, rules_of
 from cacheimpl.vllm.unsupported import (
     BATCHED,
@@ -104,6 +105,13 @@ def _scheduler(base: type[Any]) -> type[Any]:
                 classes["encoder_cache_manager"],
                 VARIABLE,
             )
+
+        def schedule(self, *arguments: Any, **named: Any) -> Any:
+            """The release's plan. New requests keep the data of items that a hit covers, for the first model runner."""
+            planned = super().schedule(*arguments, **named)
+            if not getattr(self, "use_v2_model_runner", False):
+                give_back_data(planned, self.requests)
+            return planned
 
     made: Any = WithOurManagers
     made.__init__ = wraps(base.__init__)(made.__init__)  # the signature of the release's

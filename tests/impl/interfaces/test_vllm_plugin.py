@@ -16,6 +16,7 @@ from tests.impl.interfaces.test_engine_loads import answered
 import cacheimpl
 from cacheimpl.kv_cache_manager import LaterKVCacheManager
 from cacheimpl.vllm import VARIABLE, UnsupportedSettingError, register
+from cacheimpl.vllm.items import give_back_data
 from cacheimpl.vllm.settings import RULES, Switch, rules_of, switch
 from cacheimpl.vllm.unsupported import (
     REFUSED,
@@ -103,6 +104,20 @@ def test_an_unknown_release_is_refused() -> None:
     for unknown in ("0.34.0", "0.3.0", "1.0.0"):
         with pytest.raises(UnsupportedSettingError, match=f"vLLM {unknown} was never run"):
             check_version(unknown)
+
+
+def test_new_requests_get_the_data_of_all_their_items() -> None:
+    """C-ENC-30: what the release's plan has left out comes back, and a request that has ended changes nothing."""
+    items = [SimpleNamespace(data="pixels"), SimpleNamespace(data="more")]
+    left_out = [SimpleNamespace(data=None), items[1]]
+    plan = SimpleNamespace(
+        scheduled_new_reqs=[
+            SimpleNamespace(req_id="hit", mm_features=left_out),
+            SimpleNamespace(req_id="ended", mm_features=left_out),
+        ]
+    )
+    give_back_data(plan, {"hit": SimpleNamespace(mm_features=items)})
+    assert [new.mm_features for new in plan.scheduled_new_reqs] == [items, left_out]
 
 
 def test_a_connector_that_reads_the_pool_is_refused() -> None:
