@@ -39,6 +39,11 @@ class KVCacheBlock:
         assert self._block_hash is None, "the block already has a hash"
         self._block_hash = block_hash
 
+    @property
+    def block_hash_num_tokens(self) -> int | None:
+        """The tokens of the prefix that the key stands for; None if the block is not registered."""
+        return None if self._block_hash is None else self.content.prefix
+
     def reset_hash(self) -> None:
         """Drop the key and the content of the block."""
         self._block_hash = self.content = None

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from cacheimpl.kv_cache_manager.allocation import allocate
 from cacheimpl.kv_cache_manager.blocks import KVCacheBlock
 from cacheimpl.kv_cache_manager.contents import Chains, HashFunction, Links, Piece, check_request
+from cacheimpl.kv_cache_manager.draft_states import DraftPartialStates, DraftStates
 from cacheimpl.kv_cache_manager.errors import (
     InvalidCountError,
     InvalidSettingError,
@@ -21,13 +22,17 @@ from cacheimpl.kv_cache_manager.errors import (
 from cacheimpl.kv_cache_manager.events import MAPS, Form
 from cacheimpl.kv_cache_manager.finding import LookedUp, keys_of
 from cacheimpl.kv_cache_manager.ordinary import FullTables, TokenTables
+from cacheimpl.kv_cache_manager.partial import PartialFullTables, PartialStateTables, PartialTables
+from cacheimpl.kv_cache_manager.partial_finding import found_partial
 from cacheimpl.kv_cache_manager.pool import BlockPool
 from cacheimpl.kv_cache_manager.progress import executed_of
 from cacheimpl.kv_cache_manager.reach import FULL, Kind, Reach
 from cacheimpl.kv_cache_manager.retention import Retention
 from cacheimpl.kv_cache_manager.rules import Register, Rules
+from cacheimpl.kv_cache_manager.several_keys import SeveralKeysPool
 from cacheimpl.kv_cache_manager.sizes import at_least
 from cacheimpl.kv_cache_manager.slots import Demand
+from cacheimpl.kv_cache_manager.steps import Steps
 from cacheimpl.kv_cache_manager.tables import CrossTables, Tables
 from cacheimpl.request import ComputedRequest
 
@@ -75,6 +80,14 @@ class Layout(NamedTuple):
     """Tokens between the prefixes whose windows and states can be found; 0: those of prompts only; None: all."""
     shared_by: tuple[int, ...] = ()
     """For each group, how many ranks share the tokens of a block, which has as many times more; empty: one."""
+    partial: bool = False
+    """Hits may end within a block of full attention and state-space layers."""
+    lookahead: int = 0
+    """Tokens behind a block that its hash covers, too."""
+    saved: tuple[int | None, ...] = ()
+    """For each group, where its layers can save a state within a step (see `PartialStateTables`); none: in no group."""
+    drafts: tuple[int, ...] = ()
+    """For each group, the blocks for the states of drafts; none: no group has any."""
 
 
 TABLES: Mapping[Kind, type[Tables]] = {
@@ -84,6 +97,21 @@ TABLES: Mapping[Kind, type[Tables]] = {
     Kind.CROSS: CrossTables,
 }
 """The tables of a kind of layers, if they are of a class of their own."""
+
+PARTIAL: Mapping[Kind, type[Tables]] = {Kind.FULL: PartialFullTables, Kind.STATE: PartialStateTables}
+"""The same if hits may end within a block."""
+
+
+def tables_of(layout: Layout) -> list[type[Tables]]:
+    """The class of the tables of each group. The ordinary calls do not know hashes that look ahead."""
+    named = TABLES if not layout.lookahead else {Kind.CROSS: CrossTables}
+    classes = [named.get(reach.kind, Tables) for reach in layout.reaches]
+    if layout.partial:
+        classes = [PARTIAL.get(reach.kind, its) for reach, its in zip(layout.reaches, classes, strict=True)]
+    drafting = DraftPartialStates if layout.partial else DraftStates
+    return [
+        drafting if number < len(layout.drafts) and layout.drafts[number] else its for number, its in enumerate(classes)
+    ]
 
 
 class CommonCalls:
@@ -116,7 +144,7 @@ class CommonCalls:
         self._stats = PrefixCacheStats()
         layout = layout or Layout((FULL,), (self.block_size,), self.block_size, self.block_size)
         groups = len(layout.reaches)
-        self._pool = BlockPool(
+        self._pool = (SeveralKeysPool if layout.partial else BlockPool)(
             self.num_gpu_blocks,
             rules,
             null_block=null_block,
@@ -126,9 +154,10 @@ class CommonCalls:
             hash_block_size=layout.hash_block_size,
         )
         self._pool.hash_function, self._pool.before_evicting = hash_function, self._forget_behind
+        self._pool.lookahead = layout.lookahead
         self._alignment = layout.alignment
         self._groups = [
-            TABLES.get(reach.kind, Tables)(
+            made(
                 self._pool,
                 Chains(
                     size,
@@ -137,6 +166,7 @@ class CommonCalls:
                     layout.hash_block_size,
                     compared=rules.verified or rules.whole_prefixes,
                     registered=self._pool.registered,
+                    lookahead=layout.lookahead,
                 ),
                 self.max_model_len,
                 caching=enable_caching,
@@ -145,8 +175,19 @@ class CommonCalls:
                 alignment=layout.alignment,
                 in_flight=layout.in_flight,
             )
-            for number, (reach, size) in enumerate(zip(layout.reaches, layout.block_sizes, strict=True))
+            for number, (made, reach, size) in enumerate(
+                zip(tables_of(layout), layout.reaches, layout.block_sizes, strict=True)
+            )
         ]
+        self._steps = Steps(self._pool) if isinstance(self._pool, SeveralKeysPool) else None
+        for group, alignment, drafts in zip(
+            self._groups, layout.saved or (None,) * groups, layout.drafts or (0,) * groups, strict=True
+        ):
+            group.drafts = drafts
+            if self._steps is not None and isinstance(group, PartialTables):
+                group.attach(self._steps)
+            if isinstance(group, PartialStateTables):
+                group.checkpoint_alignment = alignment
         self._tables = self._groups[0]
         for number, group in enumerate(self._groups):
             around = [*self._groups[number + 1 :], *self._groups[:number]][::-1]
@@ -247,6 +288,8 @@ class CommonCalls:
         tokens = len(request.all_token_ids)
         most = max(0, tokens - 1) if self.rules.leaves_a_token else tokens
         most = most if limit is None else min(most, limit)
+        if self._steps is not None:
+            return found_partial(self._groups, request, most, self._alignment)
         if len(self._groups) == 1 and self._tables.reach.kind is Kind.FULL:
             hits = self._tables.found(request, self._proof(self._tables, most))
             tokens = len(hits) * self._tables.block_size
@@ -264,6 +307,9 @@ class CommonCalls:
             return 0
         if longest is None or any(group.drops_last for group in full):
             most = max(0, len(request.all_token_ids) - 1)
+            if self._steps is not None:
+                _, _, longest = found_partial(self._groups, request, most, self._alignment)
+                return longest if longest > tokens else 0
             ends = [len(group.found(request, most)) * group.block_size for group in full]
             longest = min(ends, default=0) // self._alignment * self._alignment
         return longest if full and longest > tokens else 0
@@ -322,6 +368,9 @@ class CommonCalls:
         if any(brought) and not self.enable_caching:
             raise StaleBlocksError("blocks are brought along, and prefix caching is off")
         fresh = allocate(self._groups, request, demand, brought)
+        if fresh is not None and self._steps is not None:
+            start = demand.computed + demand.found + demand.external
+            self._steps.scheduled(request.request_id, start, self._tables.holdings[request.request_id].scheduled)
         if fresh is not None and registers and self.rules.register is Register.SCHEDULED:
             for group in self._groups:
                 group.register(request, group.holdings[request.request_id].scheduled)

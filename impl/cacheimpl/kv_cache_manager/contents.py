@@ -34,6 +34,8 @@ FORM = "q"
 """The form of a packed token: 64 bits with a sign."""
 WIDTH = 8
 """Bytes of a packed token."""
+AHEAD = "ahead"
+"""Tags the tokens behind a block among its extra keys."""
 AT_ONCE = 64
 """Blocks whose tokens are taken apart with one call."""
 
@@ -42,7 +44,7 @@ Piece = bytes | tuple[int, ...]
 
 
 class Content:
-    """The content of one full block."""
+    """The content of one full block, or of the beginning of a block."""
 
     __slots__ = ("extra_keys", "parent", "piece")
 
@@ -53,6 +55,20 @@ class Content:
     def token_ids(self) -> tuple[int, ...]:
         """The tokens of the block."""
         return self.piece if isinstance(self.piece, tuple) else tuple(array(FORM, self.piece))
+
+    @property
+    def size(self) -> int:
+        """The number of these tokens."""
+        return len(self.piece) if isinstance(self.piece, tuple) else len(self.piece) // WIDTH
+
+    @property
+    def prefix(self) -> int:
+        """The number of tokens of the prefix that ends with the block."""
+        tokens = 0
+        its: Content | None = self
+        while its is not None:
+            tokens, its = tokens + its.size, its.parent
+        return tokens
 
 
 def alike(one: Content | None, other: Content | None) -> bool:
@@ -68,6 +84,15 @@ def alike(one: Content | None, other: Content | None) -> bool:
     if one is not other and one is not None and other is not None:
         one.parent = other.parent
     return True
+
+
+def lookahead_of(content: Content) -> tuple[int, ...] | None:
+    """The tokens behind the block that its hash covers; None if hashes do not look ahead."""
+    extra_keys: Any = content.extra_keys
+    if not extra_keys or extra_keys[-1][0] != AHEAD:
+        return None
+    tokens: tuple[int, ...] = extra_keys[-1][1:]
+    return tokens
 
 
 class BlockHashType(NamedTuple):
@@ -280,9 +305,12 @@ class Chains:
         *,
         compared: bool = True,
         registered: Registered | None = None,
+        lookahead: int = 0,
     ) -> None:
-        self.block_size = block_size
-        self.scale = block_size // (hash_size or block_size)
+        self.block_size, self.hash_size = block_size, hash_size or block_size
+        self.lookahead = lookahead
+        """Tokens behind a block that its hash covers, too: what drafting layers wrote into it depends on them."""
+        self.scale = block_size // self.hash_size
         """Hashes that a request brings for each block; the last one stands for the block."""
         self.group = group
         """None where there is one group only."""
@@ -295,8 +323,21 @@ class Chains:
         self._apart = struct.Struct(f"{block_size * WIDTH}s" * AT_ONCE)
 
     def full_blocks(self, request: TokenRequest, tokens: int) -> int:
-        """The number of full blocks among the first `tokens` tokens of the request."""
-        return min(tokens, len(request.all_token_ids)) // self.block_size
+        """The number of full blocks among the first `tokens` tokens of the request, as far as they have hashes."""
+        return max(0, min(tokens, len(request.all_token_ids) - self.lookahead)) // self.block_size
+
+    def is_plain(self, request: TokenRequest) -> bool:
+        """Whether contents of the request's blocks are their tokens only."""
+        return not self.lookahead and is_plain(request)
+
+    def extra_keys(self, request: TokenRequest, start: int, end: int) -> tuple[Any, ...] | None:
+        """What the keys and values of these tokens depend on beside them, tagged. The tokens behind them are last."""
+        if self.is_plain(request):
+            return None
+        keys, _ = generate_block_hash_extra_keys(request, start, end + self.lookahead, 0)
+        if not self.lookahead:
+            return keys
+        return (*(keys or ()), (AHEAD, *request.all_token_ids[end : end + self.lookahead]))
 
     def pieces_of(self, request: TokenRequest, first: int, blocks: int) -> list[Piece]:
         """The tokens of each full block from `first` on, of `blocks` in all. Raises `InvalidRequestError`."""
@@ -350,7 +391,7 @@ class Chains:
         longer prefix may be found: not if no block has the next key.
         """
         given: Any = getattr(request, "block_hashes", None) or ()
-        if not is_plain(request):
+        if not self.is_plain(request):
             return Links(), [], True
         hashes = given[:count] if self.scale == 1 else given[self.scale - 1 : count * self.scale : self.scale]
         found = map(self.registered.first.get, map(add, hashes, repeat(self._ending)))
@@ -394,7 +435,7 @@ class Chains:
     def named(self, request: TokenRequest, pieces: Sequence[Piece], known: Links, blocks: int) -> Links:
         """The links of the first `blocks` full blocks but the known ones; `pieces` are the tokens of all of them."""
         first = len(known)
-        if not is_plain(request) or not self.brings_keys(request, blocks):
+        if not self.is_plain(request) or not self.brings_keys(request, blocks):
             links = Links()
             for link in self.links(request, pieces[first:blocks], known):
                 links.append(link)
@@ -424,17 +465,17 @@ class Chains:
         size, scale, group = self.block_size, self.scale, self.group
         given = getattr(request, "block_hashes", None) or ()
         extra_keys: Any = None
-        plain, hashes = is_plain(request), len(given)
+        plain, hashes = self.is_plain(request), len(given)
         content = None if parent is None else parent.content
         for number, piece in enumerate(pieces, first):
             if not plain:
                 start = number * size
-                extra_keys, _ = generate_block_hash_extra_keys(request, start, start + size, 0)
+                extra_keys = self.extra_keys(request, start, start + size)
             position = (number + 1) * scale - 1
             if position < hashes:
                 block_hash = given[position]
             else:
-                block_hash = self._hashed(parent, Content(content, piece, extra_keys))
+                block_hash = self.hashed(parent, Content(content, piece, extra_keys))
             content = self._content(key_of(block_hash, group), content, piece, extra_keys)
             parent = Link(content, block_hash)
             yield parent
@@ -448,7 +489,7 @@ class Chains:
                 return its
         return Content(parent, piece, extra_keys)
 
-    def _hashed(self, parent: Link | None, content: Content) -> BlockHashType:
+    def hashed(self, parent: Link | None, content: Content) -> BlockHashType:
         """A hash of our own, where the request brings none."""
         value = None
         if parent is not None:

@@ -14,7 +14,15 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from cacheimpl.kv_cache_manager.contents import BlockHashType, Links
+from cacheimpl.kv_cache_manager.contents import (
+    AHEAD,
+    BlockHashType,
+    Chains,
+    Content,
+    Link,
+    Links,
+    lookahead_of,
+)
 from cacheimpl.request import TokenRequest
 
 MEDIUM_GPU = "GPU"
@@ -60,7 +68,7 @@ class BlockStored(KVCacheEvent, frozen=True):
     session_id: str | None = None
     """The session of the request that filled the blocks."""
     lookahead_token_ids: list[list[int]] | None = None
-    """Always None here: keys do not look ahead."""
+    """For each block the tokens behind it that its hash covers, if hashes look ahead."""
 
 
 class BlockRemoved(KVCacheEvent, frozen=True):
@@ -100,16 +108,17 @@ def stored(
     request: TokenRequest,
     before: Hashable,
     links: Links,
-    first: int,
+    start: int,
     block_size: int,
     group: int,
 ) -> BlockStored:
     """The event of newly registered blocks of a request.
 
-    `first` is the position of the first one in its table, `before` the hash of the block before it, if there is one.
+    `start` is where the first one starts in the request, `before` the hash of the block before it, if there is one.
     """
     kind, window = form.of_group(group)
-    start, end = first * block_size, (first + len(links)) * block_size
+    end = start + len(links) * block_size
+    ahead = [list(its) for content in links.contents if (its := lookahead_of(content)) is not None]
     adapter = getattr(request, "lora_request", None)
     numbers = (getattr(adapter, name, None) for name in ("adapter_id", "lora_int_id", "id"))
     names = (getattr(adapter, name, None) for name in ("name", "lora_name"))
@@ -126,7 +135,28 @@ def stored(
         kv_cache_spec_kind=kind,
         kv_cache_spec_sliding_window=window,
         session_id=getattr(request, "session_id", None),
+        lookahead_token_ids=ahead or None,
     )
+
+
+def stored_end(form: Form, request: TokenRequest, links: Links, link: Link, tokens: int, chains: Chains) -> BlockStored:
+    """The event of a block that is found by a prefix of `tokens` tokens, which may end within it.
+
+    It tells of the whole block if the prefix ends with it, or of the last hash block if the request has hashes, or of
+    what the prefix has of the block. `links` are those of the full blocks.
+    """
+    given = getattr(request, "block_hashes", None) or ()
+    if not tokens % chains.block_size:
+        first = tokens // chains.block_size - 1
+        before = links.hashes[first - 1] if first else None
+        start, ending = first * chains.block_size, links[first : first + 1]
+        return stored(form, request, before, ending, start, chains.block_size, chains.group or 0)
+    start, hashed = tokens // chains.block_size * chains.block_size, tokens - chains.hash_size
+    before = links.hashes[start // chains.block_size - 1] if start else None
+    if given:
+        start, before = hashed, given[hashed // chains.hash_size - 1] if hashed else None
+    ending = Links([Content(None, (), chains.extra_keys(request, start, tokens))], [link.block_hash])
+    return stored(form, request, before, ending, start, tokens - start, chains.group or 0)
 
 
 def removed(form: Form, block_hash: Hashable, group: int) -> BlockRemoved:
@@ -146,7 +176,7 @@ def untagged(extra_keys: Any) -> tuple[Any, ...] | None:
     """What is said of a block's extra keys (see `contents.generate_block_hash_extra_keys`)."""
     if extra_keys is None:
         return None
-    return tuple(_plain(*key) for key in extra_keys)
+    return tuple(_plain(*key) for key in extra_keys if key[0] != AHEAD) or None
 
 
 def _plain(tag: str, *values: Any) -> Any:

@@ -125,6 +125,10 @@ class Execution(Finding):
         for position in kept:
             if self._is_registered(holding, position, tokens):
                 self.this_step.add(holding.blocks[position].block_id)
+                if self.offers is not None:
+                    self.offers.append(
+                        (holding.request.request_id, holding.blocks[position], (position + 1) * self.block_size)
+                    )
                 first = runs.pop()[0] if runs and runs[-1][1] == position else position
                 runs.append((first, position + 1))
         return runs
@@ -142,7 +146,9 @@ class Execution(Finding):
             tokens = min(tokens, len(request.all_token_ids))
             ends = tokens // self.alignment * self.alignment
             tokens = min(tokens, ends + self.block_size) if self.drops_last and ends else ends
-        return min(self.chains.full_blocks(request, tokens), len(holding.blocks))
+        full = min(self.chains.full_blocks(request, tokens), len(holding.blocks))
+        given = getattr(request, "block_hashes", None) if self.rules.register is Register.SCHEDULED else None
+        return min(full, len(given) // self.chains.scale) if given else full
 
     def _is_registered(self, holding: Holding, position: int, tokens: int) -> bool:
         """Whether a full block of another kind than full attention can be found."""

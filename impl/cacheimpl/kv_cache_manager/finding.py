@@ -112,6 +112,8 @@ class Finding:
         self.records_new_block_ids = False
         """Whether the workers want to know which blocks are taken, to zero them."""
         self.new_block_ids: list[int] = []
+        self.drafts = 0
+        """Blocks for the states of drafts that a table has behind the running state."""
         self.looked_up = LookedUp(None, [], Links(), [], [])
         """The latest look-up."""
         self.beside: Finding | None = None
@@ -120,6 +122,8 @@ class Finding:
         """Which of its blocks can be found; None: all."""
         self.this_step: set[int] = set()
         """Blocks that were registered in this step."""
+        self.offers: list[tuple[str, KVCacheBlock, int]] | None = None
+        """States that were registered, for a connector: request, block and tokens. None: nothing takes them."""
         self.req_to_blocks: dict[str, list[KVCacheBlock]] = {}
         self.holdings: dict[str, Holding] = {}
 
@@ -137,6 +141,10 @@ class Finding:
     def num_cached_block(self) -> dict[str, int]:
         """By request id: how many leading blocks of its table were hits or are registered."""
         return {name: holding.registered for name, holding in self.holdings.items()}
+
+    def new_step_starts(self) -> None:
+        """What was registered before belongs to an earlier step."""
+        self.this_step.clear()
 
     def widest(self) -> int:
         """Blocks of the longest request."""

@@ -13,7 +13,7 @@ from typing import Any, overload
 from cacheimpl import counts
 from cacheimpl.kv_cache_manager import contents
 from cacheimpl.kv_cache_manager.contents import BlockHashType, HashFunction, generate_block_hash_extra_keys
-from cacheimpl.kv_cache_manager.errors import InvalidCountError, InvalidSettingError, UnsupportedError
+from cacheimpl.kv_cache_manager.errors import InvalidCountError, InvalidSettingError
 from cacheimpl.request import TokenRequest
 
 BytesFunction = Callable[[Any], bytes]
@@ -72,26 +72,28 @@ def get_request_block_hasher(
 ) -> Callable[[Any], list[bytes]]:
     """A function that gives the keys of those full blocks of a request that are not in its `block_hashes` yet.
 
-    Raises `InvalidCountError`, `InvalidSettingError`, and `UnsupportedError` for keys that look ahead.
+    Each key covers `num_hash_lookahead_tokens` tokens behind its block, too, and is given when the request has them.
+    Raises `InvalidCountError`, `InvalidSettingError`.
     """
     size = counts.whole("hash_block_size", hash_block_size, InvalidCountError, least=1)
     _check_function("caching_hash_fn", caching_hash_fn)
-    if counts.whole("num_hash_lookahead_tokens", num_hash_lookahead_tokens, InvalidCountError, least=0):
-        raise UnsupportedError(f"num_hash_lookahead_tokens must be 0, not {num_hash_lookahead_tokens}")
+    ahead = counts.whole("num_hash_lookahead_tokens", num_hash_lookahead_tokens, InvalidCountError, least=0)
 
     def missing(request: Any) -> list[bytes]:
-        return _missing(request, size, caching_hash_fn)
+        return _missing(request, size, caching_hash_fn, ahead)
 
     return missing
 
 
-def _missing(request: TokenRequest, size: int, hash_function: BytesFunction) -> list[bytes]:
+def _missing(request: TokenRequest, size: int, hash_function: BytesFunction, ahead: int) -> list[bytes]:
     """The keys of full blocks behind those that the request has."""
     known: Sequence[bytes] = getattr(request, "block_hashes", None) or ()
     tokens, keys = request.all_token_ids, list[bytes]()
     parent = known[-1] if known else None
-    for start in range(len(known) * size, len(tokens) - size + 1, size):
-        extra_keys, _ = generate_block_hash_extra_keys(request, start, start + size, 0)
+    for start in range(len(known) * size, len(tokens) - ahead - size + 1, size):
+        extra_keys, _ = generate_block_hash_extra_keys(request, start, start + size + ahead, 0)
+        if ahead:
+            extra_keys = (extra_keys, *tokens[start + size : start + size + ahead])
         parent = hash_block_tokens(hash_function, parent, tokens[start : start + size], extra_keys)
         keys.append(parent)
     return keys

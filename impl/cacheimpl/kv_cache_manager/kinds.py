@@ -84,6 +84,11 @@ def specs_of(spec: Any) -> Iterator[Any]:
         yield spec
 
 
+def drafts_of(spec: Any) -> int:
+    """The blocks for the states of drafts that a request has in a group."""
+    return max(int(getattr(layer, "num_speculative_blocks", 0)) for layer in specs_of(spec))
+
+
 def kind_of(spec: Any) -> str | None:
     """The kind of a group as events of 0.33 name it; None for a spec of no release."""
     kinds = {SERVED.get(type(layer).__name__) for layer in specs_of(spec)}
@@ -115,9 +120,7 @@ def _check(where: str, spec: Any) -> None:
 
 
 def _check_states(where: str, spec: Any) -> None:
-    """States are kept at the ends of blocks only, and drafts have none."""
+    """States are kept at the ends of blocks and of prompts only."""
     mode = getattr(spec, "mamba_cache_mode", "none")
     if mode != "align":
         raise UnsupportedError(f"{where} has state-space layers, of which the mode 'align' is supported, not {mode!r}")
-    if getattr(spec, "num_speculative_blocks", 0):
-        raise UnsupportedError(f"{where} has state-space layers with blocks for drafts, which are not supported")

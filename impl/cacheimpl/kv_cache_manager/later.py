@@ -56,14 +56,31 @@ class LaterCalls(SchedulerCalls):
         max_in_flight_tokens: int | None = None,
         max_num_batched_tokens: int | None = None,
         metrics_collector: object = None,  # noqa: ARG002  # no effect here
+        partial_hits: bool | None = None,
     ) -> None:
         in_flight = max_num_batched_tokens if max_in_flight_tokens is None else max_in_flight_tokens
         ranks = ranks_of(dcp_world_size, pcp_world_size)
-        layout = layout_of(kv_cache_config, scheduler_block_size, hash_block_size, in_flight, rules, ranks)
+        lookahead = at_least("num_hash_lookahead_tokens", _count(num_hash_lookahead_tokens), 0)
+        layout = layout_of(
+            kv_cache_config,
+            scheduler_block_size,
+            hash_block_size,
+            in_flight,
+            rules,
+            ranks,
+            partial_hits=partial_hits,
+            lookahead=lookahead,
+        )
         crosses = any(reach.kind is Kind.CROSS for reach in layout.reaches)
         counts.amount("watermark", watermark, InvalidCountError, most=1.0)
-        _only("num_hash_lookahead_tokens", num_hash_lookahead_tokens, 0)
-        _only("num_prefill_lookahead", num_prefill_lookahead, 0)
+        prefill = at_least("num_prefill_lookahead", _count(num_prefill_lookahead), 0)
+        if use_eagle and (layout.partial or lookahead):
+            raise UnsupportedError(
+                "use_eagle drops the last block of a hit, which is not supported if hits may end within a block, or if"
+                " hashes look ahead: those need no dropped block"
+            )
+        if not (0 < prefill <= lookahead and (prefill == 1 or len(layout.reaches) > 1)):
+            _only("num_prefill_lookahead", prefill, 0)
         _only("enable_mamba_shared_prefix_checkpoint", enable_mamba_shared_prefix_checkpoint, False)
         self._begin(
             layout.block_sizes[0],
@@ -200,8 +217,8 @@ class LaterCalls(SchedulerCalls):
         if encoder and not any(group.reach.kind is Kind.CROSS for group in self._groups):
             raise UnsupportedError("num_encoder_tokens must be 0: there is no cross-attention here")
         lookahead = at_least("num_lookahead_tokens", num_lookahead_tokens, 0)
-        if lookahead and any(group.reach.kind is Kind.STATE for group in self._groups):
-            raise UnsupportedError("num_lookahead_tokens must be 0: states of drafts are not supported")
+        if lookahead and any(group.reach.kind is Kind.STATE and not group.drafts for group in self._groups):
+            raise UnsupportedError("num_lookahead_tokens must be 0: there are no blocks for the states of drafts")
         if new_computed_blocks is not None and not isinstance(new_computed_blocks, KVCacheBlocks):
             raise ForeignBlockError(
                 f"new_computed_blocks must be KVCacheBlocks, not {type(new_computed_blocks).__name__}"
@@ -212,13 +229,16 @@ class LaterCalls(SchedulerCalls):
             raise UnsupportedError(
                 f"there are {len(self._groups)} groups of layers, and {len(brought)} are brought along"
             )
-        covered = [len(its) * group.block_size for its, group in zip(brought, self._groups, strict=True)]
-        if any(num_new_computed_tokens != tokens for tokens in covered):
+        if not all(
+            group.covers(its, num_new_computed_tokens) for its, group in zip(brought, self._groups, strict=True)
+        ):
+            covered = [len(its) * group.block_size for its, group in zip(brought, self._groups, strict=True)]
             raise InvalidCountError(f"{num_new_computed_tokens} computed tokens are said to be in blocks of {covered}")
         external = at_least("num_external_computed_tokens", num_external_computed_tokens, 0)
         new = whole("num_new_tokens", num_new_tokens)
         demand = Demand(
             computed=tokens_of(request),
+            found=num_new_computed_tokens,
             executed=executed_of(request),
             external=external,
             encoder=encoder,
@@ -298,6 +318,11 @@ def _form(kv_cache_config: KVCacheConfig) -> Form:
 
 def _waits(request: ComputedRequest) -> bool:
     return getattr(getattr(request, "status", None), "name", "") in ("WAITING", "PREEMPTED")
+
+
+def _count(given: Any) -> Any:
+    """A flag as the count that releases take it for."""
+    return int(given) if isinstance(given, bool) else given
 
 
 def _only(name: str, value: int, supported: int) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from cacheimpl.kv_cache_manager.common import Layout
 from cacheimpl.kv_cache_manager.contexts import ALONE, Ranks, shared_by
 from cacheimpl.kv_cache_manager.errors import InvalidSettingError, UnsupportedError
-from cacheimpl.kv_cache_manager.kinds import check_groups, reach_of
+from cacheimpl.kv_cache_manager.kinds import check_groups, drafts_of, reach_of, specs_of
 from cacheimpl.kv_cache_manager.reach import Kind, Reach
 from cacheimpl.kv_cache_manager.retention import checked
 from cacheimpl.kv_cache_manager.rules import Register, Rules
@@ -22,8 +22,14 @@ def layout_of(
     in_flight: int | None,
     rules: Rules,
     ranks: Ranks = ALONE,
+    *,
+    partial_hits: bool | None = None,
+    lookahead: int = 0,
 ) -> Layout:
-    """The groups. Raises `InvalidSettingError`, `InvalidCountError`, `UnsupportedError`."""
+    """The groups. `partial_hits`: see `LaterKVCacheManager`.
+
+    Raises `InvalidSettingError`, `InvalidCountError`, `UnsupportedError`.
+    """
     try:
         given = [group.kv_cache_spec.block_size for group in config.kv_cache_groups]
         _ = config.num_blocks
@@ -43,31 +49,55 @@ def layout_of(
     if any(size % hashed for size in sizes):
         raise UnsupportedError(f"hash_block_size must divide the block sizes {sorted(set(sizes))}, and is {hashed}")
     several = len(sizes) > 1
-    check_states(reaches, sizes, hashed, rules)
+    check_states(reaches, rules)
+    saved = tuple(saved_within(group.kv_cache_spec) for group in config.kv_cache_groups)
+    beside = any(reach.kind is Kind.STATE and size > hashed for reach, size in zip(reaches, sizes, strict=True))
+    partial = beside or any(saved) if partial_hits is None else partial_hits
+    if partial:
+        check_partial(reaches, sizes, hashed)
+    elif beside:
+        raise UnsupportedError("state-space layers with blocks larger than hash blocks need partial_hits")
     interval = getattr(config, "prefix_cache_retention_interval", None)
     return Layout(
         reaches,
         sizes,
         hashed,
-        (scheduler_block_size or aligned) if several else aligned,
+        hashed if partial else (scheduler_block_size or aligned) if several else aligned,
         drafting(config.kv_cache_groups),
         None if in_flight is None else at_least("max_in_flight_tokens", in_flight, 0),
         checked(interval, reaches, scheduler_block_size or aligned),
         shared,
+        partial,
+        lookahead,
+        saved,
+        tuple(drafts_of(group.kv_cache_spec) for group in config.kv_cache_groups),
     )
 
 
-def check_states(reaches: tuple[Reach, ...], sizes: tuple[int, ...], hashed: int, rules: Rules) -> None:
-    """Raises `UnsupportedError` for states whose blocks are no hash blocks, and under rules of early eras."""
-    states = [number for number, reach in enumerate(reaches) if reach.kind is Kind.STATE]
+def check_states(reaches: tuple[Reach, ...], rules: Rules) -> None:
+    """Raises `UnsupportedError` for state-space layers under rules of early eras."""
+    states = any(reach.kind is Kind.STATE for reach in reaches)
     if states and rules.register is Register.SCHEDULED and not rules.aligned:
         raise UnsupportedError("state-space layers are not supported under the rules of 0.20.2 and before")
-    for number in states:
-        if sizes[number] != hashed:
+
+
+def check_partial(reaches: tuple[Reach, ...], sizes: tuple[int, ...], hashed: int) -> None:
+    """Raises `UnsupportedError` for layers of which no hit can end within a block, beside others."""
+    for number, (reach, size) in enumerate(zip(reaches, sizes, strict=True)):
+        if reach.kind not in (Kind.FULL, Kind.STATE) and size != hashed:
             raise UnsupportedError(
-                f"group {number} of kv_cache_groups has state-space layers with blocks of {sizes[number]} tokens, and"
-                f" hits within a block are not supported: hash_block_size is {hashed}"
+                f"group {number} of kv_cache_groups has layers with {reach.kind.value} and blocks of {size} tokens:"
+                f" beside hits that end within a block they must be hash blocks, of {hashed} tokens"
             )
+
+
+def saved_within(spec: Any) -> int | None:
+    """Where layers can save a state within a step: at multiples of these tokens from its start. None: nowhere."""
+    layers = list(specs_of(spec))
+    if not any(getattr(layer, "num_prefill_checkpoint_blocks", 0) for layer in layers):
+        return None
+    alignment: int | None = getattr(layers[0], "prefill_checkpoint_alignment", None)
+    return alignment
 
 
 def drafting(groups: Any) -> frozenset[int]:

@@ -64,6 +64,7 @@ class KVCacheManager(CommonCalls):
         max_in_flight_tokens: int | None = None,
         max_num_batched_tokens: int | None = None,
         metrics_collector: object = None,
+        partial_hits: bool | None = None,
     ) -> LaterKVCacheManager: ...
     def __new__(cls, *arguments: Any, **named: Any) -> Any:  # the overloads say what is taken and made
         """An empty manager of the shape that the arguments are for; its own constructor checks them."""
@@ -90,4 +91,8 @@ class LaterKVCacheManager(LaterCalls, KVCacheManager):
     `scheduler_block_size` is given, as from 0.33 on, `get_computed_blocks` returns three values. With `use_eagle` the
     last block of a prefix hit is computed again. With `enable_kv_cache_events` `take_events` reports registrations and
     evictions.
+
+    `partial_hits`: whether a hit may end within a block of full attention or state-space layers, with a hash block.
+    None: beside state-space layers whose blocks are larger than hash blocks, as in 0.33.0. `num_hash_lookahead_tokens`:
+    tokens behind a block that must be equal for a hit, too; hashes that requests bring must cover as many.
     """

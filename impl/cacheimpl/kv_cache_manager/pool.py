@@ -67,6 +67,8 @@ class BlockPool:
         self.free_block_queue = FreeKVCacheBlockQueue(self.blocks)
         self.registered = Registered()
         """Blocks that can be found."""
+        self.lookahead = 0
+        """Tokens behind a block that its hash covers, too."""
         self.hash_function: HashFunction = hash
         """Hashes the tokens of requests that bring no keys."""
         self.before_evicting: Callable[[KVCacheBlock], None] | None = None
@@ -134,8 +136,8 @@ class BlockPool:
         self._register_all(blocks, keys, links.contents[first:last])
         for begin, end in told:
             before = links.hashes[begin - 1] if begin > 0 else None
-            group, its = chains.group or 0, links[begin:end]
-            self.kv_event_queue.append(stored(self.form, request, before, its, begin, chains.block_size, group))
+            group, its, size = chains.group or 0, links[begin:end], chains.block_size
+            self.kv_event_queue.append(stored(self.form, request, before, its, begin * size, size, group))
 
     def cache_full_blocks(
         self,
@@ -179,6 +181,7 @@ class BlockPool:
             self.hash_block_size,
             compared=self.rules.verified or self.rules.whole_prefixes,
             registered=self.registered,
+            lookahead=self.lookahead,
         )
         links = chains.extended(request, Links(), last)
         for begin in [place for place, wanted in enumerate(kept) if wanted and not (place and kept[place - 1])]:

@@ -1,18 +1,20 @@
 """What the schedulers of 0.20 and 0.33 ask of a `KVCacheManager` besides look-ups and slots.
 
-Layers that recycle blocks, copy them or keep a state are refused, so the calls about these have nothing to do.
+Copies and states to hand on are those of `steps` and `partial`; kinds of layers that are refused have none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from cacheimpl.kv_cache_manager.blocks import KVCacheBlock, KVCacheBlocks
+from cacheimpl.kv_cache_manager.by_hash import longest_by_hash
 from cacheimpl.kv_cache_manager.common import CommonCalls
 from cacheimpl.kv_cache_manager.contents import check_request
 from cacheimpl.kv_cache_manager.errors import InvalidCountError
+from cacheimpl.kv_cache_manager.partial import PartialStateTables
 from cacheimpl.kv_cache_manager.pool import BlockPool
 from cacheimpl.kv_cache_manager.progress import executed_of
 from cacheimpl.kv_cache_manager.reach import Kind
@@ -67,6 +69,17 @@ class Coordinator:
             needed += group.estimated(request_id, tokens, hits, computed, demand)
         return needed
 
+    def find_longest_cache_hit_per_group(
+        self, block_hashes: Sequence[Hashable], max_cache_hit_length: int
+    ) -> tuple[tuple[list[KVCacheBlock], ...], tuple[int, ...]]:
+        """The longest prefix of each group by itself, by hashes alone: its blocks, and its tokens.
+
+        Raises `UnsupportedError` for layers that read a window, a chunk or the encoder's tokens.
+        """
+        most = at_least("max_cache_hit_length", max_cache_hit_length, 0)
+        found = [longest_by_hash(group, block_hashes, most) for group in self.single_type_managers]
+        return tuple(blocks for blocks, _ in found), tuple(tokens for _, tokens in found)
+
 
 class UnitaryKVCacheCoordinator(Coordinator):
     """The same for one group of layers, under the release's name."""
@@ -83,6 +96,8 @@ class KVCacheCoordinatorNoPrefixCache(Coordinator):
 class SchedulerCalls(CommonCalls):
     """The calls of `LaterKVCacheManager` that only schedulers make."""
 
+    _tells_boundary = False
+    """Whether look-ups have the third value of 0.33."""
     mamba_shared_prefix_checkpoint = False
     retained_hit_group_ids: tuple[int, ...] = ()
 
@@ -90,11 +105,16 @@ class SchedulerCalls(CommonCalls):
         """Give the groups what schedulers read of them."""
         for number, (group, spec) in enumerate(zip(self._groups, specs, strict=True)):
             group.kv_cache_spec, group.kv_cache_group_id, group.records_new_block_ids = spec, number, zeroing
+            group.offers = [] if group.reach.kind is Kind.STATE and self._tells_boundary else None
         eagles = tuple(range(len(self._groups))) if eagle else ()
         several = HybridKVCacheCoordinator if len(self._groups) > 1 else UnitaryKVCacheCoordinator
         coordinator = several if self.enable_caching else KVCacheCoordinatorNoPrefixCache
         self.coordinator: Coordinator = coordinator(
-            self._pool, tuple(self._groups), eagle_group_ids=eagles, retention_interval=retention
+            self._pool,
+            tuple(self._groups),
+            enable_partial_hash_hits=self._steps is not None,
+            eagle_group_ids=eagles,
+            retention_interval=retention,
         )
         self.empty_kv_cache_blocks = KVCacheBlocks(tuple(() for _ in self._groups))
 
@@ -209,7 +229,7 @@ class SchedulerCalls(CommonCalls):
     def new_step_starts(self) -> None:
         """What was registered before belongs to an earlier step. Rules of eras ask for it before they find states."""
         for group in self._groups:
-            group.this_step.clear()
+            group.new_step_starts()
 
     def take_new_block_ids(self) -> list[int]:
         """Blocks taken since the last call, if the configuration wants new blocks to be zeroed."""
@@ -228,17 +248,40 @@ class SchedulerCalls(CommonCalls):
             group.new_block_ids.extend(block.block_id for block in blocks)
 
     def take_kv_cache_block_copies(self) -> tuple[list[Any], list[KVCacheBlock]]:
-        """Copies that the workers must make, and blocks kept for them: none."""
-        return [], []
+        """Copies that workers make before they compute anything of the planned step, and the blocks kept for them.
+
+        The scheduler asks once for each step, at its end, and gives the blocks to `block_pool.free_blocks`. There are
+        none unless hits may end within a block.
+        """
+        return ([], []) if self._steps is None else self._steps.take()
+
+    def commit_step(self) -> None:
+        """Workers have executed the oldest step whose copies were taken: what they have copied can be found.
+
+        Not a call of the releases. Without it the manager knows as soon as a request of the step, or of a later one, is
+        known to be further.
+        """
+        if self._steps is not None:
+            self._steps.commit_step()
 
     def take_boundary_state_offloads(self) -> dict[str, list[tuple[int, int, int]]]:
-        """States to hand to a connector: none."""
-        return {}
+        """States that were registered since the last call: by request, the group, the block and the tokens of each.
+
+        The blocks are not held for the caller.
+        """
+        offered: dict[str, list[tuple[int, int, int]]] = {}
+        for group in self._groups:
+            for request_id, block, tokens in group.offers or ():
+                offered.setdefault(request_id, []).append((group.kv_cache_group_id, block.block_id, tokens))
+            if group.offers:
+                group.offers = []
+        return offered
 
     def finalize_partial_tail_offloads(self, request: ComputedRequest) -> list[tuple[int, int, int]]:
-        """States of a finished request to hand to a connector: none."""
+        """The state behind the prompt of a finished request that ends there, for a connector: group, block, tokens."""
         check_request(request)
-        return []
+        states = [group for group in self._groups if isinstance(group, PartialStateTables)]
+        return [its for group in states if (its := group.tail_state(request, executed_of(request))) is not None]
 
 
 def skips(request: ComputedRequest) -> bool:

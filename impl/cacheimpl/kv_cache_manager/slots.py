@@ -18,6 +18,8 @@ class Demand:
     """Its tokens that are said to be computed, without hits. Steps in flight may still compute the last of them."""
     tokens: int
     """Tokens more: to be computed, or loaded from outside."""
+    found: int = 0
+    """Tokens of the hits. A hit may end within a block only where it is said so."""
     executed: int = 0
     """Those of them whose step was executed."""
     external: int = 0

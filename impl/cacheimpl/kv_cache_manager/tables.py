@@ -38,13 +38,13 @@ class Tables(Execution):
         Raises where what is asked for is not for what is the case now (KV-8).
         """
         holding = self.holding(request)
-        found = len(hits) * self.block_size
+        found = self.covered(hits, demand)
         end, start = demand.computed + found + demand.tokens, demand.computed + found + demand.external
         kept, more = self._known(request, holding, demand.computed, max(end, found))
         links = (
             self.links_of_hits(request, more, min(len(hits), self._full_within(request, found))) if hits else Links()
         )
-        self._check(request, holding, demand, hits, links)
+        self._check(request, holding, demand, hits, links, found)
         beginning = [] if holding else self._beginning(hits, start)
         owned = len(holding.blocks) if holding else len(beginning)
         loaded = self._length(owned, start, demand) if demand.external and not holding else 0
@@ -63,6 +63,14 @@ class Tables(Execution):
             whole=max(0, self._whole(request, owned) if demand.whole else 0),
             spare=max(0, self.widest() - owned - needed) if needed > 0 else 0,
         )
+
+    def covers(self, hits: Sequence[KVCacheBlock], tokens: int) -> bool:
+        """Whether these can be the blocks of a hit of this many tokens, by their number."""
+        return len(hits) * self.block_size == tokens
+
+    def covered(self, hits: Sequence[KVCacheBlock], demand: Demand) -> int:  # noqa: ARG002  # the same
+        """The tokens of a hit with these blocks."""
+        return len(hits) * self.block_size
 
     def _beginning(self, hits: Sequence[KVCacheBlock], start: int) -> list[KVCacheBlock]:
         """What a new table begins with if tokens from `start` on are computed: hits, as far as they are read (LG-9)."""
@@ -117,16 +125,24 @@ class Tables(Execution):
         return states and any(block.block_id in self.this_step for block in plan.beginning)
 
     def lengthen(self, request: ComputedRequest, length: int) -> list[KVCacheBlock]:
-        """The table gets this length with free blocks, which are returned; of states only the last one has a block."""
+        """The table gets this length with free blocks; of states only the last one has a block. Returns what is new.
+
+        Null blocks are returned, too: workers append to their tables what they are given.
+        """
         table = self.req_to_blocks[request.request_id]
+        before = len(table)
         if self.reach.kind is Kind.STATE:
-            table.extend(self.nulls(length - 1 - len(table)))
+            self.skip(table, length)
         missing = length - len(table)
         fresh = self.pool._take_all(missing) if missing > 0 else []  # noqa: SLF001  # a table's own
         table.extend(fresh)
         if self.records_new_block_ids:
             self.new_block_ids.extend(block.block_id for block in fresh)
-        return fresh
+        return fresh if len(table) == before + len(fresh) else table[before:]
+
+    def skip(self, table: list[KVCacheBlock], length: int) -> None:
+        """Null blocks stand before the block of the running state, which is the last one of this length."""
+        table.extend(self.nulls(length - 1 - len(table)))
 
     def give_back(self, request: ComputedRequest, demand: Demand) -> None:
         """Blocks that no later token reads go back, the last one first, and null blocks are in their places (LG-5).
@@ -177,9 +193,10 @@ class Tables(Execution):
         demand: Demand,
         hits: Sequence[KVCacheBlock],
         links: Links,
+        found: int,
     ) -> None:
         name, computed = request.request_id, demand.computed
-        end = computed + len(hits) * self.block_size + demand.tokens
+        end = computed + found + demand.tokens
         least, most = (holding.computed, holding.scheduled) if holding else (0, 0)
         least = 0 if demand.goes_back else least
         if end > self.longest:
@@ -190,12 +207,16 @@ class Tables(Execution):
             raise StaleCountError(
                 f"num_computed_tokens of {name!r} cannot be {computed}: it has from {least} to {most}"
             )
-        if self.rules.verified and not self._hold(hits, links):
+        if self.rules.verified and not self.hold(request, hits, links, found):
             raise StaleBlocksError(f"{[block.block_id for block in hits]} are not the beginning of {name!r}")
         if demand.tokens <= 0:
             raise InvalidCountError(
                 f"num_tokens (later num_new_tokens) of {name!r} must be 1 or more, not {demand.tokens}"
             )
+
+    def hold(self, request: ComputedRequest, hits: Sequence[KVCacheBlock], links: Links, found: int) -> bool:  # noqa: ARG002  # read where a hit may end within a block
+        """Whether these blocks hold the first `found` tokens of the request, now (KV-7)."""
+        return self._hold(hits, links)
 
     def _hold(self, hits: Sequence[KVCacheBlock], links: Links) -> bool:
         """Whether these blocks hold the beginning of the request, now (KV-7)."""
@@ -238,6 +259,8 @@ class Tables(Execution):
     def pop(self, request_id: str) -> list[KVCacheBlock]:
         """The same, and its blocks keep their references; none where it had no table."""
         self.holdings.pop(request_id, None)
+        if self.offers:
+            self.offers = [its for its in self.offers if its[0] != request_id]
         return self.req_to_blocks.pop(request_id, [])
 
     # Sharing --------------------------------------------------------------------------------------------------------

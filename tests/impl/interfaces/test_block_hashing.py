@@ -90,7 +90,6 @@ def test_the_manager_finds_by_these_keys() -> None:
     [
         lambda: get_request_block_hasher(0, digest),
         lambda: get_request_block_hasher(4, None),  # type: ignore[arg-type]  # what is refused
-        lambda: get_request_block_hasher(4, digest, 1),
         lambda: get_request_block_hasher(4, digest, -1),
         lambda: init_none_hash(3),  # type: ignore[arg-type]  # the same
     ],
@@ -100,3 +99,33 @@ def test_what_is_refused(wrong: Any) -> None:
     with pytest.raises(KVCacheManagerError):
         wrong()
     assert before == hashing.NONE_HASH
+
+
+def test_keys_that_look_ahead() -> None:
+    """A key covers tokens behind its block, and comes with them; the manager finds what has equal ones."""
+    init_none_hash(digest)
+    plain, ahead = get_request_block_hasher(2, digest), get_request_block_hasher(2, digest, 2)
+    one = request("0", [1, 2, 3, 4, 5, 6])
+    assert len(plain(one)) == 3
+    assert len(ahead(one)) == 2
+    one.block_hashes = ahead(request("0", [1, 2, 3, 4, 5]))
+    assert len(one.block_hashes) == 1
+    one.block_hashes += ahead(one)
+    assert one.block_hashes == ahead(request("0", [1, 2, 3, 4, 5, 6]))
+    assert one.block_hashes[:1] == ahead(request("1", [1, 2, 3, 4, 9]))
+    assert one.block_hashes[1] != ahead(request("1", [1, 2, 3, 4, 5, 9]))[1]
+    for keyed in (True, False):
+        manager = LaterKVCacheManager(
+            kv_cache_config(9, 2), 32, hash_block_size=2, num_hash_lookahead_tokens=2, enable_kv_cache_events=True
+        )
+        first = request("0", [1, 2, 3, 4, 5, 6])
+        first.block_hashes = one.block_hashes if keyed else []
+        assert manager.allocate_slots(first, 6) is not None
+        manager.commit(first, 6)
+        event: Any = manager.take_events()[0]
+        assert (event.token_ids, event.lookahead_token_ids) == ([1, 2, 3, 4], [[3, 4], [5, 6]])
+        assert event.extra_keys == [None, None]
+        for tokens, found in (([1, 2, 3, 4, 5, 6], 4), ([1, 2, 3, 4, 5, 9], 2), ([1, 2, 3, 9], 0), ([1, 2, 3], 0)):
+            other = request("1", tokens)
+            other.block_hashes = ahead(other) if keyed else []
+            assert manager.get_computed_blocks(other)[1] == found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -28,11 +29,11 @@ CALLS = ("admit, delayed", "go on, delayed", "cache", "free")
 """Calls that have to occur; from 0.20 on also those that go back, and evict."""
 
 
-def answered(version: str, script: str, *arguments: str) -> Any:
-    """What a script says that the Python of a release's environment runs."""
+def answered(version: str, script: str, *arguments: str, impl: Path = IMPL) -> Any:
+    """What a script says that the Python of a release's environment runs, with `cacheimpl` from this folder."""
     there = add(Release(version), print)
     command = [str(needed_environment().python), "-I", str(HERE / script), str(START.parent)]
-    command += [str(there.source), str(IMPL), *arguments]
+    command += [str(there.source), str(impl), *arguments]
     ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=580)
     assert ended.returncode == 0, ended.stderr
     return json.loads(ended.stdout)
@@ -74,3 +75,32 @@ def test_loads(version: str) -> None:
         assert normative["unwritten"] == 0, mode
         assert normative["early"] == 0 or (version not in EXACT and "async" in mode), mode
     assert version == "0.11.0" or report["sync, loads"]["released"]["errors"]
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(600)
+def test_loads_with_hits_within_blocks() -> None:
+    """Full attention and states: the era plans as 0.33.0 does, copies included, and no step reads what is not there."""
+    report = answered("0.33.0", "partial_loads.py", "0", str(LOADS), "KV_2026_11", "NORMATIVE")
+    assert len(report) == 8
+    for mode, found in report.items():
+        released, era, normative = found["released"], found["KV_2026_11"], found["NORMATIVE"]
+        assert era["same"] == LOADS, mode
+        assert era["errors"] == released["errors"], mode
+        assert all(error.startswith("WrongReadError") for error in released["errors"]), mode
+        assert normative["errors"] == {}, mode
+        assert all(entry["within"] > 5 and entry["copies"] > 100 for entry in found.values()), mode
+        assert "preempting" not in mode or all(entry["resumed"] for entry in found.values()), mode
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(600)
+def test_such_a_load_notices_a_bug(tmp_path: Path) -> None:
+    """A state is registered although the next step, which is planned already, overwrites it."""
+    shutil.copytree(IMPL / "cacheimpl", tmp_path / "cacheimpl")
+    changed = tmp_path / "cacheimpl" / "kv_cache_manager" / "partial.py"
+    right = "self.steps.ends_at(request.request_id, tokens) and not overwritten"
+    assert right in changed.read_text()
+    changed.write_text(changed.read_text().replace(right, "True"))
+    found = answered("0.33.0", "partial_loads.py", "0", "2", "NORMATIVE", impl=tmp_path)["async"]["NORMATIVE"]
+    assert any("a state that is not there" in error for error in found["errors"])

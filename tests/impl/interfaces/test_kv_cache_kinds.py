@@ -65,7 +65,7 @@ def test_layers_of_a_group_that_read_different_tokens_are_refused() -> None:
 
 @pytest.mark.parametrize(
     ("problem", "more"),
-    [("mode 'align'", {"mamba_cache_mode": "all"}), ("blocks for drafts", {"num_speculative_blocks": 1})],
+    [("mode 'align'", {"mamba_cache_mode": "all"}), ("mode 'align'", {"mamba_cache_mode": "none"})],
 )
 def test_states_that_are_refused(problem: str, more: dict[str, Any]) -> None:
     with pytest.raises(UnsupportedError, match=problem):
@@ -73,10 +73,16 @@ def test_states_that_are_refused(problem: str, more: dict[str, Any]) -> None:
 
 
 def test_settings_of_groups_that_are_refused() -> None:
-    """Hits within a state's block; states under rules that find none; drafts beside states; wrong intervals."""
+    """Whole blocks only; states under rules that find none; drafts beside states; wrong intervals."""
     states = SimpleNamespace(num_blocks=8, kv_cache_groups=[SimpleNamespace(kv_cache_spec=spec("MambaSpec"))])
-    with pytest.raises(UnsupportedError, match="hits within a block"):
-        KVCacheManager(states, max_model_len=64, hash_block_size=8)
+    with pytest.raises(UnsupportedError, match="need partial_hits"):
+        KVCacheManager(states, max_model_len=64, hash_block_size=8, partial_hits=False)
+    with pytest.raises(UnsupportedError, match="use_eagle drops the last block"):
+        KVCacheManager(states, max_model_len=64, hash_block_size=8, use_eagle=True)
+    window = SimpleNamespace(kv_cache_spec=spec("SlidingWindowSpec", sliding_window=16))
+    both = SimpleNamespace(num_blocks=8, kv_cache_groups=[*states.kv_cache_groups, window])
+    with pytest.raises(UnsupportedError, match="sliding window and blocks of 16 tokens"):
+        KVCacheManager(both, max_model_len=64, hash_block_size=8)
     with pytest.raises(UnsupportedError, match="are not supported under the rules"):
         KVCacheManager(states, max_model_len=64, rules=KV_2025_10)
     with pytest.raises(UnsupportedError, match="states of drafts"):

@@ -359,7 +359,8 @@ def test_the_shape_of_0_33_says_a_third_thing() -> None:
     [
         (UnsupportedError, kv_cache_config(8, groups=0), {"hash_block_size": 16}),
         (UnsupportedError, kv_cache_config(8), {"hash_block_size": 24}),
-        (UnsupportedError, kv_cache_config(8), {"num_hash_lookahead_tokens": 1}),
+        (UnsupportedError, kv_cache_config(8), {"num_hash_lookahead_tokens": 1, "use_eagle": True}),
+        (UnsupportedError, kv_cache_config(8), {"num_hash_lookahead_tokens": 2, "num_prefill_lookahead": 2}),
         (UnsupportedError, kv_cache_config(8, groups=2), {"pcp_world_size": 2}),
         (TypeError, kv_cache_config(8), {"no_such_setting": 1}),
         (InvalidCountError, kv_cache_config(8), {"watermark": -0.5}),

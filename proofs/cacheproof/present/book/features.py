@@ -205,7 +205,11 @@ FEATURES: tuple[Feature, ...] = (
     _step(ENCODER, "encoder connector with aborts", "encoder_connector", "aborts", operations=("abort",)),
     _step(ENCODER, "encoder connector with steps ahead", "encoder_connector", "ahead"),
     Feature(
-        BLOCKS, "partly filled blocks that are shared", "partial_hits", operations=("get_computed_blocks", "dispatch")
+        BLOCKS,
+        "partly filled blocks that are shared",
+        "partial_hits",
+        operations=("get_computed_blocks", "dispatch"),
+        interface="LaterKVCacheManager.take_kv_cache_block_copies",
     ),
     Feature(
         BLOCKS, "KV cache events", "kv_events", operations=("take_events",), interface="LaterKVCacheManager.take_events"

@@ -217,7 +217,8 @@ def config(**wrong: Any) -> Any:
 
 COUNTED_ONLY: Sort = {what: bad for what, bad in REQUEST.items() if "all_token_ids: [" not in what}
 """A request whose tokens are counted and not looked at."""
-STEPS = ("new_step_starts", "take_new_block_ids", "take_kv_cache_block_copies", "take_boundary_state_offloads")
+TAKEN = ("take_new_block_ids", "take_kv_cache_block_copies", "take_boundary_state_offloads")
+STEPS = ("new_step_starts", "commit_step", *TAKEN)
 LATER = Face(
     LaterKVCacheManager,
     later,
@@ -238,7 +239,7 @@ LATER = Face(
                 "watermark": amount(1.0),
                 "dcp_world_size": count(1),
                 "pcp_world_size": count(1),
-                "num_hash_lookahead_tokens": one_of(-1, 1, 1.5, None, "4"),
+                "num_hash_lookahead_tokens": one_of(-1, 1.5, None, "4"),
                 "num_prefill_lookahead": one_of(-1, 1, 1.5, None, "4"),
                 "enable_mamba_shared_prefix_checkpoint": one_of(True, 1, None, "4"),
                 "rules": one_of(None, 3),
@@ -248,6 +249,7 @@ LATER = Face(
                 "enable_caching": "a flag",
                 "log_stats": "a flag",
                 "use_eagle": "a flag",
+                "partial_hits": "a flag",
                 "enable_kv_cache_events": "a flag",
                 "max_in_flight_tokens": "no effect",
                 "max_num_batched_tokens": "no effect",
