@@ -113,6 +113,11 @@ def _scheduler(base: type[Any]) -> type[Any]:
                 give_back_data(planned, self.requests)
             return planned
 
+        def update_from_output(self, *arguments: Any, **named: Any) -> Any:
+            """The same; the oldest step was executed, and the blocks that it has copied can be found."""
+            self.kv_cache_manager.commit_step()
+            return super().update_from_output(*arguments, **named)
+
     made: Any = WithOurManagers
     made.__init__ = wraps(base.__init__)(made.__init__)  # the signature of the release's
     return WithOurManagers

@@ -15,7 +15,7 @@ from tests.impl.interfaces.test_engine_loads import answered
 
 import cacheimpl
 from cacheimpl.kv_cache_manager import LaterKVCacheManager
-from cacheimpl.vllm import VARIABLE, UnsupportedSettingError, register
+from cacheimpl.vllm import VARIABLE, UnsupportedSettingError, classes, register
 from cacheimpl.vllm.items import give_back_data
 from cacheimpl.vllm.settings import RULES, Switch, rules_of, switch
 from cacheimpl.vllm.unsupported import (
@@ -139,6 +139,20 @@ def test_a_scheduler_that_reads_more_is_refused(monkeypatch: pytest.MonkeyPatch)
     source += "; self.kv_cache_manager.block_pool.rewind(r)"
     with pytest.raises(UnsupportedSettingError, match=r"reads kv_cache_manager\.block_pool\.rewind"):
         check_calls((module,), {"kv_cache_manager": manager})
+
+
+def test_an_executed_step_is_told_to_the_manager() -> None:
+    """So that blocks that a step has copied can be found, even if none of its requests is left."""
+
+    class Base:
+        def update_from_output(self, said: str, output: str) -> tuple[str, str]:
+            return said, output
+
+    made: Any = classes._scheduler(Base)
+    scheduler, told = made.__new__(made), list[str]()
+    scheduler.kv_cache_manager = SimpleNamespace(commit_step=lambda: told.append("executed"))
+    assert scheduler.update_from_output("plan", output="tokens") == ("plan", "tokens")
+    assert told == ["executed"]
 
 
 @pytest.mark.parametrize(
