@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cacheimpl.kv_cache_manager.blocks import KVCacheBlock
-from cacheimpl.kv_cache_manager.slots import Demand
+from cacheimpl.kv_cache_manager.pool import BlockPool
+from cacheimpl.kv_cache_manager.slots import Demand, Plan
 from cacheimpl.kv_cache_manager.tables import Tables
 from cacheimpl.request import ComputedRequest
 
@@ -19,16 +20,18 @@ def allocate(
     does so even if room lacks, and so do blocks that its layers do not read any more (LG-5).
     """
     plans = [group.plan(request, demand, its) for group, its in zip(groups, hits, strict=True)]
-    pool = groups[0].pool
+    pool = next(group.pool for group in groups if not group.pool.is_host)
     if any(group.awaits_step(plan) for group, plan in zip(groups, plans, strict=True)):
         return None
     for group in groups:
         group.roll_back(request, demand.computed)
         group.give_back(request, demand)
-    idle = (len([block for block in plan.beginning if block.ref_cnt == 0 and not block.is_null]) for plan in plans)
-    free = pool.get_num_free_blocks() - sum(idle)
-    room, needed = free - demand.watermark, sum(plan.needed for plan in plans)
-    if needed > room - demand.reserved or sum(plan.whole for plan in plans) > room:
+    if pool.host_pool is not None and not _has_room(pool.host_pool, groups, plans):
+        return None
+    taking = [plan for group, plan in zip(groups, plans, strict=True) if group.pool is pool]
+    free = _free(pool, taking)
+    room, needed = free - demand.watermark, sum(plan.needed for plan in taking)
+    if needed > room - demand.reserved or sum(plan.whole for plan in taking) > room:
         return None
     for group, plan in zip(groups, plans, strict=True):
         group.begin(request, demand, plan)
@@ -39,3 +42,16 @@ def allocate(
         taken.extend(group.lengthen(request, plan.length + more))
         in_advance -= more
     return fresh
+
+
+def _has_room(host_pool: BlockPool, groups: Sequence[Tables], plans: Sequence[Plan]) -> bool:
+    """Whether the host has the blocks that these plans take of it."""
+    taking = [plan for group, plan in zip(groups, plans, strict=True) if group.pool is host_pool]
+    wanted = max(sum(plan.needed for plan in taking), sum(plan.whole for plan in taking))
+    return wanted <= _free(host_pool, taking)
+
+
+def _free(pool: BlockPool, plans: Sequence[Plan]) -> int:
+    """The free blocks of the pool that are not hits of these plans."""
+    idle = (len([block for block in plan.beginning if block.ref_cnt == 0 and not block.is_null]) for plan in plans)
+    return pool.get_num_free_blocks() - sum(idle)

@@ -22,6 +22,7 @@ from cacheimpl.kv_cache_manager.errors import (
 from cacheimpl.kv_cache_manager.events import MAPS, Form
 from cacheimpl.kv_cache_manager.finding import LookedUp, keys_of
 from cacheimpl.kv_cache_manager.ordinary import FullTables, TokenTables
+from cacheimpl.kv_cache_manager.paged import PagedLayout
 from cacheimpl.kv_cache_manager.partial import PartialFullTables, PartialStateTables, PartialTables
 from cacheimpl.kv_cache_manager.partial_finding import found_partial
 from cacheimpl.kv_cache_manager.pool import BlockPool
@@ -88,6 +89,8 @@ class Layout(NamedTuple):
     """For each group, where its layers can save a state within a step (see `PartialStateTables`); none: in no group."""
     drafts: tuple[int, ...] = ()
     """For each group, the blocks for the states of drafts; none: no group has any."""
+    paged: PagedLayout | None = None
+    """Groups whose pages the host has; None: there are none."""
 
 
 TABLES: Mapping[Kind, type[Tables]] = {
@@ -156,20 +159,25 @@ class CommonCalls:
         self._pool.hash_function, self._pool.before_evicting = hash_function, self._forget_behind
         self._pool.lookahead = layout.lookahead
         self._alignment = layout.alignment
+        paged = layout.paged or PagedLayout()
+        host_pool = self._pool.host_pool = paged.host_pool(self._pool)
+        if host_pool is not None:
+            host_pool.hash_function, host_pool.before_evicting = hash_function, self._forget_behind
+        pools = [host_pool if host_pool and number in paged.sources else self._pool for number in range(groups)]
         self._groups = [
-            made(
-                self._pool,
+            paged.tables.get(number, made)(
+                pools[number],
                 Chains(
                     size,
                     hash_function,
                     number if groups > 1 else None,
                     layout.hash_block_size,
                     compared=rules.verified or rules.whole_prefixes,
-                    registered=self._pool.registered,
+                    registered=pools[number].registered,
                     lookahead=layout.lookahead,
                 ),
                 self.max_model_len,
-                caching=enable_caching,
+                caching=enable_caching and reach.kind not in (Kind.RESIDENT, Kind.HOT),
                 drops_last=drops_last and (number in layout.drafting or not layout.drafting),
                 reach=reach,
                 alignment=layout.alignment,
@@ -191,7 +199,8 @@ class CommonCalls:
         self._tables = self._groups[0]
         for number, group in enumerate(self._groups):
             around = [*self._groups[number + 1 :], *self._groups[:number]][::-1]
-            group.beside = next((one for one in around if one.block_size == group.block_size), None)
+            alike = (one for one in around if one.block_size == group.block_size and one.caching == group.caching)
+            group.beside = next(alike, None)
         if layout.retention is not None:
             proof = max(group.proofs * group.block_size for group in self._groups)
             retention = Retention(layout.retention, layout.alignment, proof, drops_last, rules.aligned)
@@ -272,7 +281,10 @@ class CommonCalls:
 
     def reset_prefix_cache(self) -> bool:
         """Unregister all blocks. Returns False and changes nothing while a request holds a block."""
-        done = self._pool.reset_prefix_cache()
+        host_pool = self._pool.host_pool
+        if host_pool is not None and (host_pool.num_held_blocks or self._pool.num_held_blocks):
+            return False
+        done = self._pool.reset_prefix_cache() and (host_pool is None or host_pool.reset_prefix_cache())
         self._stats.reset |= done
         return done
 
@@ -333,7 +345,7 @@ class CommonCalls:
         ]
         for tokens in range(longest, 0, -self._alignment):
             hits = [
-                whole[group][: tokens // group.block_size] if group in whole else group.hits_of(links, tokens)
+                group.kept_of(whole[group], tokens) if group in whole else group.hits_of(links, tokens)
                 for group, (_, links) in zip(self._groups, named, strict=True)
             ]
             there = [its for its in hits if its is not None]
@@ -364,7 +376,7 @@ class CommonCalls:
     ) -> list[list[KVCacheBlock]] | None:
         """Allocate slots, and register the blocks if the rules register them when they are scheduled."""
         check_request(request)
-        brought = [self._pool.own(its) for its in hits]
+        brought = [group.pool.own(its) for group, its in zip(self._groups, hits, strict=True)]
         if any(brought) and not self.enable_caching:
             raise StaleBlocksError("blocks are brought along, and prefix caching is off")
         fresh = allocate(self._groups, request, demand, brought)

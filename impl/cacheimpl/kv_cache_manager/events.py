@@ -26,6 +26,7 @@ from cacheimpl.kv_cache_manager.contents import (
 from cacheimpl.request import TokenRequest
 
 MEDIUM_GPU = "GPU"
+MEDIUM_CPU = "CPU"
 BITS = 64
 """Of a hash that is told as an integer, the lowest ones."""
 
@@ -94,6 +95,8 @@ class Form(NamedTuple):
     cleared: type[AllBlocksCleared] = AllBlocksCleared
     kinds: tuple[tuple[str | None, int | None], ...] = ()
     """For each group of layers its kind and its window; none where events do not name them."""
+    medium: str = MEDIUM_GPU
+    """Where the blocks of the pool are."""
 
     def of_group(self, group: int) -> tuple[str | None, int | None]:
         """The kind and the window of a group."""
@@ -128,7 +131,7 @@ def stored(
         token_ids=list(request.all_token_ids[start:end]),
         block_size=block_size,
         lora_id=next((number for number in numbers if number is not None), None),
-        medium=MEDIUM_GPU,
+        medium=form.medium,
         lora_name=next((name for name in names if name is not None), None),
         extra_keys=[untagged(content.extra_keys) for content in links.contents],
         group_idx=group,
@@ -161,7 +164,7 @@ def stored_end(form: Form, request: TokenRequest, links: Links, link: Link, toke
 
 def removed(form: Form, block_hash: Hashable, group: int) -> BlockRemoved:
     """The event of a block with this hash that is no longer registered."""
-    return form.removed([external(block_hash)], MEDIUM_GPU, group)
+    return form.removed([external(block_hash)], form.medium, group)
 
 
 def external(block_hash: Hashable) -> ExternalBlockHash:

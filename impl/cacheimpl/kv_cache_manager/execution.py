@@ -97,15 +97,17 @@ class Execution(Finding):
 
         KV-6: a block that is found is found behind all that come before it.
         """
-        if not self.caching:
-            return
-        holding = self.holdings[request.request_id]
+        if self.caching:
+            self.register_holding(request, self.holdings[request.request_id], tokens)
+
+    def register_holding(self, request: ComputedRequest, holding: Holding, tokens: int) -> None:
+        """The same of a table, which need not be the request's any more."""
         begin, full = holding.registered, self._full(request, tokens, holding)
         if full <= begin:
             return
         self.learn(request, holding, full)
         self.name(holding, full)
-        for first, end in self._runs(holding, begin, full, tokens):
+        for first, end in _without_hashes(holding.blocks, self._runs(holding, begin, full, tokens)):
             blocks = holding.blocks[first:end]
             self.pool._register_told(request, blocks, holding.links, first, self.chains)  # noqa: SLF001  # a table's own
         holding.registered = full
@@ -175,3 +177,11 @@ class Execution(Finding):
             )
             for other in holding.blocks[next(copies, len(holding.blocks)) + 1 :]:
                 self.pool.forget(other)
+
+
+def _without_hashes(blocks: Sequence[KVCacheBlock], runs: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The runs, without blocks that are registered: another request has them too, and both computed them again."""
+    if all(block._block_hash is None for first, end in runs for block in blocks[first:end]):  # noqa: SLF001  # no call
+        return runs
+    left = [n for first, end in runs for n in range(first, end) if blocks[n].block_hash is None]
+    return [(n, n + 1) for n in left]

@@ -107,6 +107,8 @@ class Finding:
         self.kv_cache_spec: Any = None
         """How these layers store keys and values, as the configuration has it."""
         self.kv_cache_group_id = 0
+        self.is_zeroed = True
+        """Whether new blocks can be zeroed by the workers."""
         self.dcp_world_size = 1
         """How many ranks of decoding share the tokens of a block."""
         self.records_new_block_ids = False

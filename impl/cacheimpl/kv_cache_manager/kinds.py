@@ -35,13 +35,17 @@ WINDOWED: Mapping[str, str] = {
 OTHERS: Mapping[str, Kind] = {"MambaSpec": Kind.STATE, "CrossAttentionSpec": Kind.CROSS}
 """Layers that read a state, or the encoder's tokens."""
 
+PAGED: Mapping[str, Kind] = {"HiSparseResidentSpec": Kind.RESIDENT, "HiSparseHotSpec": Kind.HOT}
+"""Pages of sparse attention on the device; the host has them too (`cacheimpl.hisparse`). No prefix finds them."""
+
+ROLES: Mapping[str, bool] = {"default": False, "hisparse_source": True, "hisparse_indexer": False}
+"""Roles of groups, and whether the group has the host's pool."""
+
 REFUSED: Mapping[str, str] = {
     "EncoderOnlyAttentionSpec": "encoder-only layers",
     "SinkFullAttentionSpec": "attention sinks",
     "RSWASpec": "reference sliding windows",
     "CircularBufferSpec": "circular buffers",
-    "HiSparseHotSpec": "sparse caches",
-    "HiSparseResidentSpec": "sparse caches",
 }
 """Layers that the manager does not serve, and their name in an error."""
 
@@ -52,11 +56,20 @@ def check_groups(groups: Any) -> None:
     """Raises `UnsupportedError` for a group of layers that the manager would serve wrongly; it names the kind."""
     for number, group in enumerate(groups):
         where = f"group {number} of kv_cache_groups"
-        role = getattr(group, "role", "default")
-        if getattr(role, "value", role) != "default" or getattr(group, "host_resident", False):
-            raise UnsupportedError(f"{where} must be of the device's pool with the default role, not {role!r}")
+        role = role_of(group)
+        if role not in ROLES:
+            raise UnsupportedError(f"{where} has the role {role!r}; the supported roles are {', '.join(ROLES)}")
+        if bool(getattr(group, "host_resident", False)) is not ROLES[role]:
+            pools = "the host's pool" if ROLES[role] else "the device's pool"
+            raise UnsupportedError(f"{where} has the role {role!r}, and must be of {pools}")
         for spec in specs_of(group.kv_cache_spec):
             _check(where, spec)
+
+
+def role_of(group: Any) -> str:
+    """The role of a group, as text; "default" if it names none."""
+    role = getattr(group, "role", "default")
+    return str(getattr(role, "value", role))
 
 
 def reach_of(spec: Any) -> Reach:
@@ -73,7 +86,7 @@ def _reach(spec: Any) -> Reach:
     if name in WINDOWED:
         chunk = getattr(spec, "attention_chunk_size", None)
         return Reach(Kind.WINDOW, spec.sliding_window) if chunk is None else Reach(Kind.CHUNK, chunk)
-    return Reach(OTHERS.get(name, Kind.FULL))
+    return Reach(OTHERS.get(name) or PAGED.get(name, Kind.FULL))
 
 
 def specs_of(spec: Any) -> Iterator[Any]:
@@ -107,6 +120,8 @@ def window_of(spec: Any) -> int | None:
 def _check(where: str, spec: Any) -> None:
     """A class of another name is accepted only if it is no class of a release: then the caller describes it."""
     name = type(spec).__name__
+    if name in PAGED:
+        return
     if name in SERVED:
         if not getattr(spec, "prefix_cacheable", True):
             raise UnsupportedError(f"{where} has {name} without a prefix cache, which is not supported")

@@ -79,7 +79,8 @@ class LaterCalls(SchedulerCalls):
                 "use_eagle drops the last block of a hit, which is not supported if hits may end within a block, or if"
                 " hashes look ahead: those need no dropped block"
             )
-        if not (0 < prefill <= lookahead and (prefill == 1 or len(layout.reaches) > 1)):
+        served = layout.paged is not None and not enable_caching
+        if not served and not (0 < prefill <= lookahead and (prefill == 1 or len(layout.reaches) > 1)):
             _only("num_prefill_lookahead", prefill, 0)
         _only("enable_mamba_shared_prefix_checkpoint", enable_mamba_shared_prefix_checkpoint, False)
         self._begin(
@@ -108,6 +109,8 @@ class LaterCalls(SchedulerCalls):
         zeroing = bool(getattr(kv_cache_config, "needs_kv_cache_zeroing", False))
         retention = getattr(kv_cache_config, "prefix_cache_retention_interval", None)
         self._schedules(specs, eagle=use_eagle, zeroing=zeroing, retention=retention)
+        self.hisparse = None if layout.paged is None else layout.paged.coordinator(self, max(0, prefill - 1))
+        """What moves pages between the device and the host; None if no group has pages there."""
         for group, count in zip(self._groups, layout.shared_by, strict=True):
             group.dcp_world_size = ranks.decode if count > 1 else 1
 
@@ -229,12 +232,14 @@ class LaterCalls(SchedulerCalls):
             raise UnsupportedError(
                 f"there are {len(self._groups)} groups of layers, and {len(brought)} are brought along"
             )
+        external = at_least("num_external_computed_tokens", num_external_computed_tokens, 0)
+        used = num_new_computed_tokens + external
+        brought = tuple(group.used_of(its, used) for its, group in zip(brought, self._groups, strict=True))
         if not all(
             group.covers(its, num_new_computed_tokens) for its, group in zip(brought, self._groups, strict=True)
         ):
             covered = [len(its) * group.block_size for its, group in zip(brought, self._groups, strict=True)]
             raise InvalidCountError(f"{num_new_computed_tokens} computed tokens are said to be in blocks of {covered}")
-        external = at_least("num_external_computed_tokens", num_external_computed_tokens, 0)
         new = whole("num_new_tokens", num_new_tokens)
         demand = Demand(
             computed=tokens_of(request),

@@ -9,6 +9,7 @@ from cacheimpl.kv_cache_manager.common import Layout
 from cacheimpl.kv_cache_manager.contexts import ALONE, Ranks, shared_by
 from cacheimpl.kv_cache_manager.errors import InvalidSettingError, UnsupportedError
 from cacheimpl.kv_cache_manager.kinds import check_groups, drafts_of, reach_of, specs_of
+from cacheimpl.kv_cache_manager.paged import paged_layout_of
 from cacheimpl.kv_cache_manager.reach import Kind, Reach
 from cacheimpl.kv_cache_manager.retention import checked
 from cacheimpl.kv_cache_manager.rules import Register, Rules
@@ -58,6 +59,11 @@ def layout_of(
     elif beside:
         raise UnsupportedError("state-space layers with blocks larger than hash blocks need partial_hits")
     interval = getattr(config, "prefix_cache_retention_interval", None)
+    paged = paged_layout_of(config, reaches, sizes, hashed)
+    if paged is not None and (partial or lookahead):
+        raise UnsupportedError("HiSparse needs hits that end with a block, and hashes that do not look ahead")
+    if paged is not None and ranks != ALONE:
+        raise UnsupportedError("contexts in parallel are not supported with HiSparse: a page is of one rank")
     return Layout(
         reaches,
         sizes,
@@ -71,6 +77,7 @@ def layout_of(
         lookahead,
         saved,
         tuple(drafts_of(group.kv_cache_spec) for group in config.kv_cache_groups),
+        paged,
     )
 
 

@@ -40,6 +40,9 @@ class BlockPool:
     that a table never changes a block that it has.
     """
 
+    is_host = False
+    """Whether the blocks are in the host's memory."""
+
     def __init__(
         self,
         num_gpu_blocks: int,
@@ -67,6 +70,12 @@ class BlockPool:
         self.free_block_queue = FreeKVCacheBlockQueue(self.blocks)
         self.registered = Registered()
         """Blocks that can be found."""
+        self.host_pool: BlockPool | None = None
+        """Blocks in the host's memory, if there are any: `free_blocks` takes them, too."""
+        self.metrics_collector: Any = None
+        """Always None: the lives of blocks are not sampled."""
+        self._watched: dict[int, Callable[[KVCacheBlock], None]] = {}
+        """What is called when the block of this number is taken."""
         self.lookahead = 0
         """Tokens behind a block that its hash covers, too."""
         self.hash_function: HashFunction = hash
@@ -251,6 +260,8 @@ class BlockPool:
     def _take_all(self, count: int) -> list[KVCacheBlock]:
         """Take the next `count` free blocks, as `take` does."""
         blocks = self.free_block_queue.popleft_n(count)
+        if self._watched:
+            self._tell_watchers(blocks)
         first, plainly = self.registered.first, self.events is None and not self.registered.several
         for block in blocks:
             key = block._block_hash  # noqa: SLF001  # as `block_hash`, without a call
@@ -314,8 +325,33 @@ class BlockPool:
 
     def free_blocks(self, ordered_blocks: Iterable[Any]) -> None:
         """Remove the references of blocks that `pop_blocks_for_free` has given, in reverse order."""
-        held = [block for block in self.own(ordered_blocks) if block is not self.null_block]
+        host_pool, blocks = self.host_pool, ordered_blocks
+        if host_pool is not None:
+            given = list(ordered_blocks)
+            host_pool.free_blocks([block for block in given if host_pool.is_mine(block)])
+            blocks = [block for block in given if not host_pool.is_mine(block)]
+        held = [block for block in self.own(blocks) if block is not self.null_block]
         self.release(held[::-1])
+
+    def unpin_blocks(self, blocks: Iterable[KVCacheBlock], on_reuse: Callable[[KVCacheBlock], None]) -> None:
+        """Remove a reference of blocks that are read until they are taken; then `on_reuse` is called with the block.
+
+        Free ones become the last of the queue, in this order. Raises `FreeQueueError` for a block without references.
+        """
+        held = self._check_held(blocks)
+        freed = list[KVCacheBlock]()
+        for block in held:
+            block.ref_cnt -= 1
+            self._watched[block.block_id] = on_reuse
+            if block.ref_cnt == 0:
+                freed.append(block)
+        self.free_block_queue.append_n(freed)
+
+    def _tell_watchers(self, blocks: Iterable[KVCacheBlock]) -> None:
+        for block in blocks:
+            on_reuse = self._watched.pop(block.block_id, None)
+            if on_reuse is not None:
+                on_reuse(block)
 
     # Asking ---------------------------------------------------------------------------------------------------------
 
@@ -334,10 +370,14 @@ class BlockPool:
             self._check_own(block)
         return brought
 
+    def is_mine(self, block: Any) -> bool:
+        """Whether this is a block of this pool."""
+        number = getattr(block, "block_id", None)
+        return isinstance(number, int) and 0 <= number < len(self.blocks) and self.blocks[number] is block
+
     def _check_own(self, block: Any) -> None:
         """Raises `ForeignBlockError` for anything but a block of this pool."""
-        number = getattr(block, "block_id", None)
-        if not isinstance(number, int) or not 0 <= number < len(self.blocks) or self.blocks[number] is not block:
+        if not self.is_mine(block):
             raise ForeignBlockError(f"blocks must be of this pool, as it has given them, and {block!r} is not")
 
     def block(self, number: Any) -> KVCacheBlock:
@@ -363,6 +403,7 @@ class BlockPool:
         """Unregister all blocks. Returns False and changes nothing while a request holds a block."""
         if self.num_held_blocks > 0:
             return False
+        self._tell_watchers([self.blocks[number] for number in self._watched])
         for block in self.blocks:
             block.reset_hash()
         self.registered.clear()
@@ -379,5 +420,6 @@ class BlockPool:
         """Events since the last call, in order; none if events are off."""
         if self.events is None:
             return []
-        taken, self.events = self.events, []
+        taken = self.events.copy()
+        self.events.clear()  # the host's pool has the same list
         return taken

@@ -23,11 +23,15 @@ class Kind(Enum):
     """Reads one state, which stands for all tokens before it."""
     CROSS = "cross attention"
     """Reads the encoder's tokens."""
+    RESIDENT = "pages on the device"
+    """Copies of pages that the host has, or will have, too."""
+    HOT = "hot region"
+    """A fixed region, into which pages of the host are read."""
 
     @property
     def is_by_token(self) -> bool:
         """Whether a table has a position for each block of tokens that are computed."""
-        return self not in (Kind.STATE, Kind.CROSS)
+        return self in (Kind.FULL, Kind.WINDOW, Kind.CHUNK)
 
 
 NEVER = sys.maxsize
@@ -67,6 +71,8 @@ class Reach(NamedTuple):
             return -(-min(self.span - 1 + in_flight, longest) // block_size) + 1
         if self.kind is Kind.CHUNK:
             return -(-min(self.span + in_flight, longest) // block_size)
+        if self.kind is Kind.RESIDENT:
+            return -(-min(in_flight, longest) // block_size)
         return 1 if self.kind is Kind.STATE else None
 
     def is_reachable(self, position: int, per_hit: int, block_size: int, proofs: int) -> bool:

@@ -49,21 +49,26 @@ class Coordinator:
         num_encoder_tokens: int = 0,
         total_computed_tokens: int = 0,
         *,
+        num_local_computed_tokens: int | None = None,
         apply_admission_cap: bool = False,
         **_: Any,
     ) -> int:
         """How many free blocks a request needs for `num_tokens` tokens in all, beside its table and these hits.
 
-        A hit that is free counts: it is no longer free afterwards. The other arguments of the releases have no effect.
+        A hit that is free counts: it is no longer free afterwards. `num_local_computed_tokens`: those of the computed
+        tokens that are not loaded from outside; None for all. The other arguments of the releases have no effect.
         """
         tokens = at_least("num_tokens", num_tokens, 0)
+        computed = at_least("total_computed_tokens", total_computed_tokens, 0)
+        local = computed if num_local_computed_tokens is None else num_local_computed_tokens
         demand = Demand(
             computed=0,
             tokens=0,
+            found=at_least("num_local_computed_tokens", local, 0),
+            external=max(0, computed - local),
             encoder=at_least("num_encoder_tokens", num_encoder_tokens, 0),
             whole=apply_admission_cap,
         )
-        computed = at_least("total_computed_tokens", total_computed_tokens, 0)
         needed = 0
         for group, hits in zip(self.single_type_managers, new_computed_blocks, strict=True):
             needed += group.estimated(request_id, tokens, hits, computed, demand)
@@ -77,7 +82,8 @@ class Coordinator:
         Raises `UnsupportedError` for layers that read a window, a chunk or the encoder's tokens.
         """
         most = at_least("max_cache_hit_length", max_cache_hit_length, 0)
-        found = [longest_by_hash(group, block_hashes, most) for group in self.single_type_managers]
+        groups = self.single_type_managers
+        found = [longest_by_hash(its, block_hashes, most) if its.is_found else ([], 0) for its in groups]
         return tuple(blocks for blocks, _ in found), tuple(tokens for _, tokens in found)
 
 
@@ -104,7 +110,8 @@ class SchedulerCalls(CommonCalls):
     def _schedules(self, specs: Sequence[Any], *, eagle: bool, zeroing: bool, retention: int | None) -> None:
         """Give the groups what schedulers read of them."""
         for number, (group, spec) in enumerate(zip(self._groups, specs, strict=True)):
-            group.kv_cache_spec, group.kv_cache_group_id, group.records_new_block_ids = spec, number, zeroing
+            group.kv_cache_spec, group.kv_cache_group_id = spec, number
+            group.records_new_block_ids = zeroing and group.is_zeroed
             group.offers = [] if group.reach.kind is Kind.STATE and self._tells_boundary else None
         eagles = tuple(range(len(self._groups))) if eagle else ()
         several = HybridKVCacheCoordinator if len(self._groups) > 1 else UnitaryKVCacheCoordinator
@@ -138,9 +145,9 @@ class SchedulerCalls(CommonCalls):
     def truncate_computed_blocks(self, blocks: KVCacheBlocks, num_computed_tokens: int) -> KVCacheBlocks:
         """The hits that cover the first `num_computed_tokens` tokens: whole blocks, and no more than were found."""
         tokens = at_least("num_computed_tokens", num_computed_tokens, 0)
-        counts = [tokens // group.block_size for group in self._groups]
+        counts = [tokens // group.block_size if group.is_found else 0 for group in self._groups]
         short = any(len(its) < count for its, count in zip(blocks.blocks, counts, strict=True))
-        if short or any(tokens % group.block_size for group in self._groups):
+        if short or any(tokens % group.block_size for group in self._groups if group.is_found):
             raise InvalidCountError(f"num_computed_tokens must be of whole blocks among the hits, not {tokens}")
         cut = (list(its[:count]) for its, count in zip(blocks.blocks, counts, strict=True))
         return self.create_kv_cache_blocks(tuple(cut))
@@ -162,7 +169,7 @@ class SchedulerCalls(CommonCalls):
         check_request(request)
         ends = list[int]()
         for group in self._groups:
-            if group.reach.kind is not Kind.CROSS:
+            if group.reach.kind is not Kind.CROSS and group.is_found:
                 table = group.req_to_blocks.get(request.request_id, ())
                 last = max((n for n, block in enumerate(table, 1) if block.block_hash is not None), default=0)
                 ends.append(last * group.block_size)
@@ -243,7 +250,9 @@ class SchedulerCalls(CommonCalls):
         start = at_least("start_token", start_token, 0)
         if any(start % group.block_size for group in self._groups):
             raise InvalidCountError(f"start_token must be a multiple of every block size, not {start}")
-        for group in self._groups if self._groups[0].records_new_block_ids else ():
+        for group in self._groups:
+            if not group.records_new_block_ids:
+                continue
             blocks = group.req_to_blocks.get(request_id, [])[start // group.block_size :]
             group.new_block_ids.extend(block.block_id for block in blocks)
 

@@ -40,9 +40,10 @@ class Tables(Execution):
         holding = self.holding(request)
         found = self.covered(hits, demand)
         end, start = demand.computed + found + demand.tokens, demand.computed + found + demand.external
-        kept, more = self._known(request, holding, demand.computed, max(end, found))
+        filled = self.filled(hits, found)
+        kept, more = self._known(request, holding, demand.computed, max(end, filled))
         links = (
-            self.links_of_hits(request, more, min(len(hits), self._full_within(request, found))) if hits else Links()
+            self.links_of_hits(request, more, min(len(hits), self._full_within(request, filled))) if hits else Links()
         )
         self._check(request, holding, demand, hits, links, found)
         beginning = [] if holding else self._beginning(hits, start)
@@ -285,6 +286,25 @@ class Tables(Execution):
             all(position < len(table) and table[position] is block for table in tables)
             for position, block in enumerate(blocks)
         )
+
+    # What a manager with groups of several kinds asks ---------------------------------------------------------------
+
+    @property
+    def is_found(self) -> bool:
+        """Whether a prefix finds blocks in this group."""
+        return True
+
+    def used_of(self, hits: Sequence[KVCacheBlock], tokens: int) -> Sequence[KVCacheBlock]:  # noqa: ARG002  # as below
+        """The hits that a request uses which takes over `tokens` tokens, those loaded from outside included."""
+        return hits
+
+    def filled(self, hits: Sequence[KVCacheBlock], found: int) -> int:  # noqa: ARG002  # other groups read it
+        """The tokens of the blocks of a hit, which may be more than the `found` tokens that are used."""
+        return found
+
+    def kept_of(self, hits: list[KVCacheBlock], tokens: int) -> list[KVCacheBlock]:
+        """The hits of this group, if all groups have these tokens."""
+        return hits[: tokens // self.block_size]
 
 
 class CrossTables(Tables):

@@ -102,8 +102,13 @@ def test_what_no_release_has_is_refused_if_it_derives_from_a_spec() -> None:
 def test_layers_without_a_prefix_cache_and_other_roles_are_refused() -> None:
     with pytest.raises(UnsupportedError, match="without a prefix cache"):
         manager_of(spec("SlidingWindowMLASpec", prefix_cacheable=False))
-    for more in ({"role": SimpleNamespace(value="hisparse_source")}, {"host_resident": True}):
-        with pytest.raises(UnsupportedError, match="default role"):
+    refused: list[tuple[str, dict[str, Any]]] = [
+        ("must be of the host's pool", {"role": SimpleNamespace(value="hisparse_source")}),
+        ("must be of the device's pool", {"host_resident": True}),
+        ("has the role 'unheard_of'; the supported roles are default", {"role": "unheard_of"}),
+    ]
+    for problem, more in refused:
+        with pytest.raises(UnsupportedError, match=problem):
             manager_of(spec("FullAttentionSpec"), **more)
 
 

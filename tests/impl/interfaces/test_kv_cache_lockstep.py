@@ -10,7 +10,7 @@ from tests.impl.interfaces.lockstep import differs, findings
 from tests.planting import Change, planted
 
 from cacheimpl.kv_cache_manager import KVCacheBlock, KVCacheManagerError
-from cacheimpl.kv_cache_manager.allocation import allocate
+from cacheimpl.kv_cache_manager.allocation import _free, allocate
 from cacheimpl.kv_cache_manager.blocks import FreeKVCacheBlockQueue
 from cacheimpl.kv_cache_manager.contents import Chains, alike
 from cacheimpl.kv_cache_manager.pool import BlockPool
@@ -178,7 +178,7 @@ def test_planted_bugs_are_found(
 @pytest.mark.parametrize(
     ("change", "where"),
     [
-        (Change(allocate, "$pool.get_num_free_blocks() - $x", "$pool.get_num_free_blocks()"), "scarce-hits"),
+        (Change(_free, "$pool.get_num_free_blocks() - $x", "$pool.get_num_free_blocks()"), "scarce-hits"),
         (
             Change(allocate, "sum($plan.needed for $its in $plans)", "max($plan.needed for $its in $plans)"),
             "two-groups",

@@ -215,7 +215,7 @@ BUGS: dict[str, tuple[str, Change]] = {
     "a block for each position of a state": ("states", Change(Tables._needed, "min(1, missing)", "missing")),
     "a hit of full attention goes on behind that of all groups": (
         "states",
-        Change(CommonCalls._found_in_all, "whole[group][: $tokens // $group.block_size]", "whole[group]"),
+        Change(Tables.kept_of, "hits[: tokens // self.block_size]", "hits"),
     ),
     "loaded blocks that are not counted": ("loaded", Change(Tables.plan, "max(owned, loaded)", "max(owned, length)")),
 }
