@@ -171,6 +171,13 @@ POOL = Face(
             {"blocks": {**SEVERAL, "of another pool": always([foreign_block()])}},
             misuse={"one twice": (FreeQueueError, lambda made: made.release([made.held[0], made.held[0]]))},
         ),
+        "unpin_blocks": Call(
+            lambda made: {"blocks": made.held, "on_reuse": str},
+            {"blocks": {**SEVERAL, "of another pool": always([foreign_block()])}},
+            {"on_reuse": "called when a block is taken"},
+            misuse={"who is free": (FreeQueueError, lambda made: made.unpin_blocks([made.blocks[5]], str))},
+        ),
+        "is_mine": Call(lambda made: {"block": made.held[0]}, {}, {"block": "whatever is no block is not there"}),
         "own": Call(lambda made: {"blocks": made.held}, {"blocks": SEVERAL}),
         "block": Call(lambda made: {"number": 3}, {"number": count(0, most=5)}, says=("block",)),
     },
