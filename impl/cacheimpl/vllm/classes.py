@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import Any
 
 from cacheimpl.kv_cache_manager import LaterKVCacheManager
+from cacheimpl.vllm import hisparse
 from cacheimpl.vllm.batched import batched
 from cacheimpl.vllm.encoder import PlannedEncoderCacheManager
 from cacheimpl.vllm.items import give_back_data
@@ -90,6 +91,8 @@ def _scheduler(base: type[Any]) -> type[Any]:
         def __init__(self, vllm_config: Any, kv_cache_config: Any, *arguments: Any, **named: Any) -> None:
             check_settings(vllm_config)
             rules = rules_of(vllm_config)
+            if hisparse.is_wanted(vllm_config):
+                hisparse.choose()
             with _managers(partial(LaterKVCacheManager, rules=RULES[rules])):
                 super().__init__(vllm_config, kv_cache_config, *arguments, **named)
             check_connector(getattr(self, "connector", None))

@@ -40,6 +40,8 @@ REFUSED: Mapping[str, Callable[[Any], bool]] = {
 
 CONNECTOR_HOOKS = ("bind_gpu_block_pool", "bind_kv_cache_manager")
 """A connector that overrides one of these reads the inside of the release's pool."""
+SERVED_CONNECTORS = ("HiSparseConnector",)
+"""Those that do so, and get what they read of ours (`cacheimpl.vllm.hisparse`)."""
 
 CALLS = re.compile(r"self\.(kv_cache_manager|encoder_cache_manager)((?:\.[a-z]\w*)+)")
 INNER = ("coordinator", "block_pool")
@@ -64,7 +66,8 @@ def check_settings(vllm_config: Any) -> None:
 
 def check_connector(connector: Any) -> None:
     """Raises `UnsupportedSettingError` for a KV connector that reads the inside of the release's own pool."""
-    for name in CONNECTOR_HOOKS if connector is not None else ():
+    served = connector is None or type(connector).__name__ in SERVED_CONNECTORS
+    for name in () if served else CONNECTOR_HOOKS:
         defined = getattr(type(connector), name, None)
         base = next((one for one in type(connector).__mro__ if one.__name__ == "KVConnectorBase_V1"), None)
         if defined is not None and base is not None and defined is not getattr(base, name, None):

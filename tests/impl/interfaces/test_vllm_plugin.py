@@ -11,11 +11,12 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.impl.hisparse_engine import config_of
 from tests.impl.interfaces.test_engine_loads import answered
 
 import cacheimpl
 from cacheimpl.kv_cache_manager import LaterKVCacheManager
-from cacheimpl.vllm import VARIABLE, UnsupportedSettingError, classes, register
+from cacheimpl.vllm import VARIABLE, UnsupportedSettingError, classes, hisparse, register
 from cacheimpl.vllm.items import give_back_data
 from cacheimpl.vllm.settings import RULES, Switch, rules_of, switch
 from cacheimpl.vllm.unsupported import (
@@ -126,6 +127,24 @@ def test_a_connector_that_reads_the_pool_is_refused() -> None:
     check_connector(type("Plain", (base,), {})())
     with pytest.raises(UnsupportedSettingError, match="the KV connector Offloading"):
         check_connector(type("Offloading", (base,), {"bind_gpu_block_pool": lambda *_: None})())
+    check_connector(type("HiSparseConnector", (base,), {"bind_gpu_block_pool": lambda *_: None})())
+
+
+def test_the_connector_of_hisparse_gets_our_coordinator_for_our_managers(monkeypatch: pytest.MonkeyPatch) -> None:
+    modules = {place: ModuleType(place) for place in hisparse.PLACES}
+    for place, module in modules.items():
+        vars(module)[hisparse.FUNCTION] = lambda manager: ("theirs", manager)
+        monkeypatch.setitem(sys.modules, place, module)
+    for _ in range(2):
+        hisparse.choose()
+    ours = LaterKVCacheManager(config_of(24, 20), max_model_len=8)
+    for module in modules.values():
+        chosen = vars(module)[hisparse.FUNCTION]
+        assert chosen(ours) is ours.hisparse
+        assert chosen("a manager") == ("theirs", "a manager")
+    connectors = [SimpleNamespace(kv_connector="HiSparseConnector"), SimpleNamespace(kv_connector="Other"), None]
+    wanted = [hisparse.is_wanted(SimpleNamespace(kv_transfer_config=its)) for its in connectors]
+    assert wanted == [True, False, False]
 
 
 def test_a_scheduler_that_reads_more_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
