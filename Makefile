@@ -152,6 +152,7 @@ nightly-releases: $(READY)
 	for version in 0.33.0 0.20.2 0.11.0; do \
 		$(BIN)/python -m tests.impl.interfaces.release_tests $$version || exit 1; \
 	done
+	$(BIN)/python -m tests.impl.interfaces.release_tests.hisparse --seeds 5
 
 nightly-replay: $(READY)
 	$(BIN)/cacheproof replay --shipped

@@ -6,14 +6,16 @@ import importlib
 import importlib.util
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
-from tests.impl.interfaces.release_tests import ledger
+from tests.impl.interfaces.release_tests import hisparse, ledger
 from tests.impl.interfaces.release_tests.__main__ import counted
 from tests.impl.interfaces.release_tests.ledger import Entry, Outcome
 from tests.impl.interfaces.release_tests.suites import CHILD, LEDGERS, SUITES
 
-from cacheproof.foundation.errors import InputError
+from cacheproof.foundation.console import Progress
+from cacheproof.foundation.errors import ExitStatus, InputError
 
 RELEASED = {name: Outcome("passed") for name in ("f::good", "f::private", "f::new")} | {"f::broken": Outcome("failed")}
 OURS = {
@@ -85,6 +87,23 @@ def test_committed_ledgers(version: str) -> None:
     for entry in entries:
         assert entry.test.partition("::")[0] in SUITES[version].files, entry.test
         assert entry.reason.endswith("."), entry.test
+
+
+@pytest.mark.parametrize(
+    ("found", "line"),
+    [
+        ({}, "6 of 6 loads have the release's plans"),
+        ({"different": ["seed 1"]}, "5 of 6 loads have the release's plans"),
+        ({"problems": ["seed 1: r0 reads a wrong row"]}, "  seed 1: r0 reads a wrong row"),
+    ],
+)
+def test_loads_of_hisparse_are_judged(found: dict[str, Any], line: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    counts = {"loads": 6, "served": 9, "aborted": 1, "preempted": 2, "host_reads": 3}
+    told = {"counts": counts, "different": [], "problems": [], **found}
+    monkeypatch.setattr(hisparse, "loops", lambda *_: told)
+    report = hisparse.reported(0, 2, Progress())
+    assert line in report.rendered
+    assert (report.status is ExitStatus.AS_EXPECTED) is (not found)
 
 
 def test_classes_are_replaced_when_they_are_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

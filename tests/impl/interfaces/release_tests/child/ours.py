@@ -61,6 +61,7 @@ def with_rules(ours: Any) -> type:
 KV = "cacheimpl.kv_cache_manager"
 PROCESSOR = "cacheimpl.processor_cache"
 STORE = "cacheimpl.object_store"
+HISPARSE = "cacheimpl.hisparse"
 REPLACED: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "vllm.v1.core.kv_cache_manager": {
         "KVCacheManager": (KV, "LaterKVCacheManager"),
@@ -68,6 +69,18 @@ REPLACED: Mapping[str, Mapping[str, tuple[str, str]]] = {
     },
     "vllm.distributed.kv_events": {
         name: (f"{KV}.events", name) for name in ("BlockStored", "BlockRemoved", "AllBlocksCleared")
+    },
+    "vllm.v1.hisparse.coordinator": {
+        name: (HISPARSE, name) for name in ("HiSparseCoordinator", "get_hisparse_coordinator")
+    },
+    "vllm.v1.hisparse.types": {
+        name: (HISPARSE, name)
+        for name in (
+            "SparseKVOffloadCommand",
+            "SparseKVPageTransfer",
+            "SparseKVResidencyUpdate",
+            "SparseKVRowMirror",
+        )
     },
     "vllm.v1.core.encoder_cache_manager": {
         "EncoderCacheManager": ("cacheimpl.encoder_cache.manager", "EncoderCacheManager"),
@@ -99,6 +112,7 @@ REPLACED: Mapping[str, Mapping[str, tuple[str, str]]] = {
 """The classes of each module that are replaced as soon as it is imported. A release has some of them."""
 REGISTERED: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "vllm.v1.core.single_type_kv_cache_manager": {"CrossAttentionManager": (f"{KV}.tables", "CrossTables")},
+    "vllm.v1.core.kv_cache_coordinator": {"HybridKVCacheCoordinator": (f"{KV}.scheduling", "HybridKVCacheCoordinator")},
 }
 """Abstract classes of each module that take ours for one of theirs."""
 WITH_RULES = ("KVCacheManager",)
@@ -114,7 +128,7 @@ def replace(module: ModuleType) -> None:
             continue
         made = watched(owner, ours)
         made = with_rules(made) if name in WITH_RULES else made
-        for base in theirs.__mro__[1:]:
+        for base in theirs.__mro__[1:] if isinstance(theirs, type) else ():
             if isinstance(base, abc.ABCMeta) and base.__module__.startswith("vllm."):
                 base.register(made)
                 break
