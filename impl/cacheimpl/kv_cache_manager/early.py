@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from cacheimpl.kv_cache_manager.blocks import FreeKVCacheBlockQueue, KVCacheBlock
+from cacheimpl.kv_cache_manager.cached import CachedBlocks
 from cacheimpl.kv_cache_manager.common import CommonCalls, check_running, several
 from cacheimpl.kv_cache_manager.contents import HashFunction, Links, check_request
 from cacheimpl.kv_cache_manager.progress import executed_of, tokens_of
@@ -56,7 +57,7 @@ class EarlyCalls(CommonCalls):
         return self._pool.free_block_queue
 
     @property
-    def cached_block_hash_to_block(self) -> dict[Any, dict[int, KVCacheBlock]]:
+    def cached_block_hash_to_block(self) -> CachedBlocks:
         """Registered blocks, by key and block number."""
         return self._pool.cached_block_hash_to_block
 

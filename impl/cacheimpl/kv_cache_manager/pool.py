@@ -9,6 +9,7 @@ from typing import Any
 
 from cacheimpl import counts
 from cacheimpl.kv_cache_manager.blocks import FreeKVCacheBlockQueue, KVCacheBlock
+from cacheimpl.kv_cache_manager.cached import CachedBlocks
 from cacheimpl.kv_cache_manager.contents import (
     Chains,
     Content,
@@ -90,9 +91,9 @@ class BlockPool:
     # Finding --------------------------------------------------------------------------------------------------------
 
     @property
-    def cached_block_hash_to_block(self) -> dict[Any, dict[int, KVCacheBlock]]:
-        """Registered blocks by key and number, in dictionaries that are made for the caller."""
-        return self.registered.by_key()
+    def cached_block_hash_to_block(self) -> CachedBlocks:
+        """Registered blocks by key and number."""
+        return CachedBlocks(self.registered, self.forget)
 
     def find(self, key: Hashable, content: Content) -> KVCacheBlock | None:
         """The first block with this content that is registered under the key; None if there is none."""

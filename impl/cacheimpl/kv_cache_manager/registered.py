@@ -45,7 +45,3 @@ class Registered:
         """No block is registered any more."""
         self.first.clear()
         self.several.clear()
-
-    def by_key(self) -> dict[Hashable, dict[int, KVCacheBlock]]:
-        """The blocks of each key by number, as the releases have them."""
-        return {key: dict(self.several.get(key) or {block.block_id: block}) for key, block in self.first.items()}

@@ -86,3 +86,21 @@ def test_what_cannot_be_registered() -> None:
     with pytest.raises(ForeignBlockError):
         pool.evict_blocks([1, 99])
     assert len(pool.registered.first) == 1
+
+
+def test_the_map_of_registered_blocks_shows_the_pool_as_it_is() -> None:
+    manager = manager_of(several=False)
+    pool, request = manager.block_pool, later_request("0", [*range(5)])
+    known = pool.cached_block_hash_to_block
+    assert (len(known), known.get_one_block("a key"), known.pop("a key", 1)) == (0, None, None)
+    first, second = pool.get_new_blocks(2), pool.get_new_blocks(2)
+    for blocks in (first, second):
+        pool.cache_full_blocks(request, blocks, 0, 2, 2)
+    assert [[*its.values()] for its in known.values()] == [[first[0], second[0]], [first[1], second[1]]]
+    key = first[1].block_hash
+    assert known.get_one_block(key) is first[1]
+    assert known.pop(key, first[0].block_id) is None
+    assert known.pop(key, first[1].block_id) is first[1]
+    assert (known.get_one_block(key), first[1].block_hash) == (second[1], None)
+    assert known.pop(key, second[1].block_id) is second[1]
+    assert (key in known, len(known), {*known}) == (False, 1, {first[0].block_hash})
