@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping
+from typing import Any
 
 from cacheimpl.kv_cache_manager.blocks import KVCacheBlock
 from cacheimpl.kv_cache_manager.registered import Registered
 
 
-class CachedBlocks(Mapping[Hashable, dict[int, KVCacheBlock]]):
+class CachedBlocks(Mapping[Any, dict[int, KVCacheBlock]]):
     """For each key the blocks that are registered under it, by number. It always shows the pool as it is."""
 
     def __init__(self, registered: Registered, forget: Callable[[KVCacheBlock], None]) -> None:

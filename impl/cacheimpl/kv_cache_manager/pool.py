@@ -161,7 +161,7 @@ class BlockPool:
     ) -> None:
         """Register the full blocks of a request from position `num_cached_blocks` to before `num_full_blocks`.
 
-        A call of connectors, which fill blocks themselves: they answer for what a block holds. `blocks`: all of the
+        A call of connectors, which fill blocks themselves and are responsible for the KV in them. `blocks`: all of the
         request's in one group of layers. Null blocks are left out, and those for which `block_mask` is false. Raises
         `InvalidCountError` for more blocks than are full, `ForeignBlockError`, and `StaleBlocksError` for a block that
         is registered. A call that raises registers nothing.
