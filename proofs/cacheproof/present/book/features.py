@@ -214,6 +214,7 @@ FEATURES: tuple[Feature, ...] = (
     Feature(
         BLOCKS, "KV cache events", "kv_events", operations=("take_events",), interface="LaterKVCacheManager.take_events"
     ),
+    Feature(BLOCKS, "pages in the host's memory (HiSparse)", interface="HiSparseCoordinator.advance_scheduled"),
     Feature(BLOCKS, "blocks evicted by number", "kv_blocks", (Condition("evictions"),), ("evict_block",)),
 )
 """All rows of the table, in the order of their items."""

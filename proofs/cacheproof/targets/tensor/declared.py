@@ -6,7 +6,7 @@ import inspect
 import re
 from collections.abc import Iterator
 
-from cacheimpl import kv_cache_manager
+from cacheimpl import hisparse, kv_cache_manager
 from cacheimpl.kv_cache_manager.kinds import REFUSED as KINDS
 from cacheimpl.vllm.batched_settings import REFUSED as BATCHED
 from cacheimpl.vllm.batched_settings import check_served
@@ -20,9 +20,10 @@ ASKED = re.compile(r'^ +"(.+)": ', re.MULTILINE)
 
 
 def check_interface(name: str) -> None:
-    """Raises `InputError` for a `Class.method(parameter)` of the KV cache managers that does not exist."""
+    """Raises `InputError` for a `Class.method(parameter)` of the KV cache managers or HiSparse that does not exist."""
     found = INTERFACE.fullmatch(name)
-    method = None if found is None else getattr(getattr(kv_cache_manager, found["owner"], None), found["method"], None)
+    owners = {**vars(kv_cache_manager), **vars(hisparse)}
+    method = None if found is None else getattr(owners.get(found["owner"]), found["method"], None)
     if found is None or method is None:
         raise InputError(f"cacheimpl has no {name}")
     if found["parameter"] and found["parameter"] not in inspect.signature(method).parameters:
