@@ -324,15 +324,12 @@ class Chains:
 
     def full_blocks(self, request: TokenRequest, tokens: int) -> int:
         """The number of full blocks among the first `tokens` tokens of the request, as far as they have hashes."""
-        return max(0, min(tokens, len(request.all_token_ids) - self.lookahead)) // self.block_size
-
-    def is_plain(self, request: TokenRequest) -> bool:
-        """Whether contents of the request's blocks are their tokens only."""
-        return not self.lookahead and is_plain(request)
+        hashed = min(tokens, len(request.all_token_ids) - self.lookahead)
+        return hashed // self.block_size if hashed > 0 else 0
 
     def extra_keys(self, request: TokenRequest, start: int, end: int) -> tuple[Any, ...] | None:
         """What the keys and values of these tokens depend on beside them, tagged. The tokens behind them are last."""
-        if self.is_plain(request):
+        if not self.lookahead and is_plain(request):
             return None
         keys, _ = generate_block_hash_extra_keys(request, start, end + self.lookahead, 0)
         if not self.lookahead:
@@ -391,7 +388,7 @@ class Chains:
         longer prefix may be found: not if no block has the next key.
         """
         given: Any = getattr(request, "block_hashes", None) or ()
-        if not self.is_plain(request):
+        if self.lookahead or not is_plain(request):
             return Links(), [], True
         hashes = given[:count] if self.scale == 1 else given[self.scale - 1 : count * self.scale : self.scale]
         found = map(self.registered.first.get, map(add, hashes, repeat(self._ending)))
@@ -435,7 +432,7 @@ class Chains:
     def named(self, request: TokenRequest, pieces: Sequence[Piece], known: Links, blocks: int) -> Links:
         """The links of the first `blocks` full blocks but the known ones; `pieces` are the tokens of all of them."""
         first = len(known)
-        if not self.is_plain(request) or not self.brings_keys(request, blocks):
+        if self.lookahead or not is_plain(request) or not self.brings_keys(request, blocks):
             links = Links()
             for link in self.links(request, pieces[first:blocks], known):
                 links.append(link)
@@ -465,7 +462,7 @@ class Chains:
         size, scale, group = self.block_size, self.scale, self.group
         given = getattr(request, "block_hashes", None) or ()
         extra_keys: Any = None
-        plain, hashes = self.is_plain(request), len(given)
+        plain, hashes = not self.lookahead and is_plain(request), len(given)
         content = None if parent is None else parent.content
         for number, piece in enumerate(pieces, first):
             if not plain:

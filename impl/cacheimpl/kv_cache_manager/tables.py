@@ -131,15 +131,23 @@ class Tables(Execution):
         Null blocks are returned, too: workers append to their tables what they are given.
         """
         table = self.req_to_blocks[request.request_id]
-        before = len(table)
         if self.reach.kind is Kind.STATE:
-            self.skip(table, length)
+            return self._lengthen_states(table, length)
         missing = length - len(table)
         fresh = self.pool._take_all(missing) if missing > 0 else []  # noqa: SLF001  # a table's own
         table.extend(fresh)
         if self.records_new_block_ids:
             self.new_block_ids.extend(block.block_id for block in fresh)
-        return fresh if len(table) == before + len(fresh) else table[before:]
+        return fresh
+
+    def _lengthen_states(self, table: list[KVCacheBlock], length: int) -> list[KVCacheBlock]:
+        before = len(table)
+        self.skip(table, length)
+        fresh = self.pool._take_all(max(0, length - len(table)))  # noqa: SLF001  # the same
+        table.extend(fresh)
+        if self.records_new_block_ids:
+            self.new_block_ids.extend(block.block_id for block in fresh)
+        return table[before:]
 
     def skip(self, table: list[KVCacheBlock], length: int) -> None:
         """Null blocks stand before the block of the running state, which is the last one of this length."""
