@@ -1,8 +1,8 @@
 """How 0.11.0 loads KV before a request is admitted, and sends that of finished ones.
 
-Its scheduler does not count the tokens that a load brings. When it looks at the request again, it takes every slot of the
-request's blocks for loaded. It frees the blocks of an aborted request, although its load still writes to them. It has
-no failed loads.
+Its scheduler does not count the tokens that a load brings. When it looks at the request again, it takes every slot of
+the request's blocks for loaded. It frees the blocks of an aborted request, although its load still writes to them. It
+has no failed loads.
 """
 
 from __future__ import annotations
