@@ -41,6 +41,7 @@ FAMILIES = (
         grouped=False,
     ),
     Family("tests/proofs/lockstep/test_machine.py::test_the_specification_agrees_with_itself", 3, grouped=False),
+    Family("tests/proofs/mutants/test_native_mutants.py::test_a_fault_in_a_header_is_noticed", 3, grouped=False),
     Family(
         "tests/proofs/prove/implementation/test_planted_bugs.py"
         "::test_a_bug_is_refuted_by_a_counterexample_that_was_run",

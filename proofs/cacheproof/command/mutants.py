@@ -19,7 +19,7 @@ from cacheproof.foundation.junit import Case, CaseStatus, JunitOption, file_to_w
 from cacheproof.foundation.workers import cores
 from cacheproof.model.registry import component_named, components
 from cacheproof.mutants import ledger
-from cacheproof.mutants.campaign import perform
+from cacheproof.mutants.campaign import AUTO, engine_for, perform
 from cacheproof.mutants.generate import Mutant, mutants_of
 from cacheproof.mutants.judge import KILLED, LIVING, Fate, Limits, MutantResult, scopes_for
 
@@ -60,6 +60,13 @@ def command(
         int | None, typer.Option(min=1, help="Number of mutants to draw for each component.", show_default="all")
     ] = None,
     seed: SeedOption = SEED,
+    engine: Annotated[
+        str,
+        typer.Option(
+            help="The explorer: reference (the specification in Python), native (compiled), or auto (the faster one). "
+            "The results are the same."
+        ),
+    ] = AUTO,
     jobs: JobsOption = 0,
     seconds: Annotated[
         float, typer.Option(min=1.0, help="Processor time limit for each mutant, in seconds.")
@@ -83,8 +90,11 @@ def command(
     if sample is not None:
         announce(f"seed {seed}")
     limits = Limits(seconds, growth)
+    engine = engine_for(engine, mutants)
     with progress() as show:
-        results = perform(mutants, limits, jobs or cores(), show, anew=anew, first=checked_first(chosen, first))
+        results = perform(
+            mutants, limits, jobs or cores(), show, anew=anew, first=checked_first(chosen, first), engine=engine
+        )
     complaints = [*ledger.wrong(known, every, results, chosen), *unlisted(known, results)]
     found = [_case(one, known.get(one.name)) for one in results]
     found += [
@@ -181,7 +191,8 @@ def report(
         "complaints": list(complaints),
         "results": [{**_plain(one), "reason": known[one.name].reason if one.name in known else ""} for one in results],
     }
-    rendered: list[Any] = [_table(chosen, results), _killers(results), *complaints, _summary(asked, results)]
+    left = [f"{one.name}: explored by the {one.engine} engine: {one.why}" for one in results if one.why]
+    rendered: list[Any] = [_table(chosen, results), _killers(results), *left, *complaints, _summary(asked, results)]
     interrupted = len(results) < asked
     return Report(data, rendered, status_of(asked, results, complaints), interrupted=interrupted)
 
@@ -210,6 +221,8 @@ def _plain(result: MutantResult) -> dict[str, Any]:
         "by": result.by,
         "scope": result.scope,
         "seconds": result.seconds,
+        "engine": result.engine,
+        "why": result.why,
     }
 
 

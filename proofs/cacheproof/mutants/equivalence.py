@@ -6,6 +6,7 @@ they are driven, no property can tell them apart in this scope, whatever it says
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Any
 
 from cacheproof.model.registry import AnyComponent
@@ -15,13 +16,14 @@ from cacheproof.search.canonical import canonical
 from cacheproof.search.path import Graph, Move
 
 PAIRS = 200_000
-"""So many pairs of states that differ are looked at: states of which only ranks grow would never end."""
+"""The most pairs of two different states that are looked at: states of which only ranks grow would never end."""
 
 
 def looks_the_same(component: AnyComponent, scope: Scope, forms: Rewritten) -> bool:
     """Every pair of states that the same operations lead to has one view, one alphabet, and equal outcomes.
 
-    A pair of one and the same state stands for all that are like it; other pairs are taken as they are.
+    A pair of one and the same state stands for all that are like it; other pairs are taken as they are. The depth of
+    the scope bounds them, too.
     """
     variant, config = scope.plan.explored(component.normative), scope.config
     graph = Graph(
@@ -29,10 +31,12 @@ def looks_the_same(component: AnyComponent, scope: Scope, forms: Rewritten) -> b
     )
     forms.choose(rewritten=False)
     start = graph.start()
-    known, pending = {(start, start)}, [(start, start)]
+    known, pending, differing = {(start, start)}, deque([(start, start, 0)]), 0
     try:
-        while pending and len(known) < PAIRS:
-            one, other = pending.pop()
+        while pending and differing < PAIRS:
+            one, other, depth = pending.popleft()
+            if depth == scope.plan.depth:
+                continue
             moves = list(graph.moves(one))
             forms.choose(rewritten=True)
             others = list(graph.moves(other))
@@ -43,7 +47,8 @@ def looks_the_same(component: AnyComponent, scope: Scope, forms: Rewritten) -> b
                 pair = _pair(graph, after, after_other)
                 if pair not in known:
                     known.add(pair)
-                    pending.append(pair)
+                    differing += pair[0] is not pair[1]
+                    pending.append((*pair, depth + 1))
     finally:
         forms.choose(rewritten=True)
     return not pending

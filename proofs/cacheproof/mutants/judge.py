@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from fnmatch import fnmatchcase
 
+from cacheproof.model.plan import Plan
 from cacheproof.model.registry import AnyComponent, component_named
 from cacheproof.model.rewriting import Rewritten
 from cacheproof.model.scope import DEFAULT, Scope, scopes_of
@@ -15,7 +16,7 @@ from cacheproof.mutants.functions import entrances
 from cacheproof.mutants.generate import Mutant
 from cacheproof.mutants.plant import planted
 from cacheproof.mutants.watch import Stopped, TooLongError, timed
-from cacheproof.search.reference import explore
+from cacheproof.search.reference import ENGINE, explore
 from cacheproof.search.result import Ending, Exploration
 from cacheproof.search.verdict import unwitnessed
 from cachespec.kernel import NORMATIVE
@@ -66,13 +67,17 @@ class MutantResult:
     by: str = ""
     scope: str = ""
     seconds: float = 0.0
+    engine: str = ENGINE
+    why: str = ""
+    """Why the native engine left the mutant to the reference engine; empty if it was not asked, or answered."""
 
 
-def _never() -> bool:
+def never() -> bool:
+    """A run that the user does not end."""
     return False
 
 
-def judged(mutant: Mutant, limits: Limits, stopped: Stopped = _never, *, first: tuple[str, ...] = ()) -> MutantResult:
+def judged(mutant: Mutant, limits: Limits, stopped: Stopped = never, *, first: tuple[str, ...] = ()) -> MutantResult:
     """Explore the default scopes, small ones first, until something notices the mutant.
 
     Before them come the scopes with the names in `first`, which may have `*`; that saves time and changes no fate.
@@ -82,7 +87,7 @@ def judged(mutant: Mutant, limits: Limits, stopped: Stopped = _never, *, first: 
     component = component_named(mutant.component)
     calls = frozenset(one.__code__ for one in entrances(component))
     started = time.process_time()
-    trial = _Trial(mutant, component, limits, first)
+    trial = Trial(mutant, component, limits, first)
     with planted(mutant) as forms:
         calls |= {mutant.function.__code__}
         try:
@@ -100,7 +105,7 @@ def judged(mutant: Mutant, limits: Limits, stopped: Stopped = _never, *, first: 
     return replace(trial.result, seconds=round(time.process_time() - started, 3))
 
 
-class _Trial:
+class Trial:
     """The scopes of one mutant, one after the other."""
 
     def __init__(self, mutant: Mutant, component: AnyComponent, limits: Limits, first: tuple[str, ...]) -> None:
@@ -135,7 +140,7 @@ class _Trial:
             self.says(Fate.WITNESS, missing[0])
             return
         self.says(Fate.SURVIVED)
-        if all(looks_the_same(self.component, scope, forms) for scope in scopes):
+        if all(self.looks_the_same(scope, forms) for scope in scopes):
             self.says(Fate.EQUIVALENT)
 
     def exploration(self, scope: Scope) -> Exploration:
@@ -143,7 +148,15 @@ class _Trial:
         golden = scope.expectation(NORMATIVE).states or 0
         most = max(STATES_AT_LEAST, self.limits.growth * golden)
         plan = replace(scope.plan, first=True, limit_states=most)
+        return self.explored(scope, plan)
+
+    def explored(self, scope: Scope, plan: Plan) -> Exploration:
+        """What an engine finds in a scope."""
         return explore(self.component, self.component.normative, scope.config, plan)
+
+    def looks_the_same(self, scope: Scope, forms: Rewritten) -> bool:
+        """Whether nothing tells the mutant from the original in a scope."""
+        return looks_the_same(self.component, scope, forms)
 
 
 def scopes_for(component: AnyComponent, first: tuple[str, ...] = ()) -> list[Scope]:

@@ -102,7 +102,7 @@ template <class Known> CP_DEVICE void keep(size_t number, Known* made) {
         before = found;
     }
 }
-#define CP_KNOWN(number) const Known* const known = newest<Known>(number);
+#define CP_KNOWN(number, lists_wanted, list) const Known* const known = newest<Known>(number);
 #define CP_KEEP(number) keep<Known>(number, made)
 inline CP_DEVICE bool is_root(const void* config) { return config == now.root; }
 

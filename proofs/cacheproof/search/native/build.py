@@ -6,6 +6,7 @@ import fcntl
 import importlib.util
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -22,7 +23,8 @@ from cacheproof.search.native.unit import HEADERS
 
 HERE = Path(__file__).parent
 COMMON = ("-std=c++20", "-w", "-fPIC", "-shared", "-fno-strict-aliasing", "-pthread")
-FLAGS = ("-O3", *COMMON)
+OPTIMISED = "-O3"
+FLAGS = (OPTIMISED, *COMMON)
 NATIVE = "-march=native"
 """The instructions of this machine's processor. A library with them is used on such processors only."""
 PROCESSOR = ("vendor_id", "cpu family", "model", "model name", "flags", "CPU implementer", "CPU part", "Features")
@@ -80,26 +82,38 @@ def processor() -> str:
     return "\n".join([platform.machine(), platform.processor(), *known])
 
 
-def ready(text: str, name: str) -> Path:
-    """The file of a unit's library, which is there then. Raises NoCompilerError and InputError."""
+class RefusedError(InputError):
+    """The C++ compiler refuses a unit. `lines` are those of the unit that it names."""
+
+    def __init__(self, about: str, lines: tuple[int, ...]) -> None:
+        super().__init__(about)
+        self.lines = lines
+
+
+def ready(text: str, name: str, folder: Path | None = None, optimised: str = OPTIMISED) -> Path:
+    """The file of a unit's library, which is there then, in the folder of the cache or in another one.
+
+    `optimised` is the compiler's option for that. Raises NoCompilerError, RefusedError and InconclusiveError.
+    """
     command = compiler_of_this_machine()
     if command is None:
         raise NoCompilerError(NONE)
+    flags = tuple(optimised if flag == OPTIMISED else flag for flag in flags_for(*command))
     made_of = [
         text,
         *((HERE / header).read_text(encoding="utf-8") for header in HEADERS),
-        *flags_for(*command),
+        *flags,
         version_of(*command),
         processor(),
     ]
     digest = blake2b("\0".join(made_of).encode(), digest_size=12).hexdigest()
-    folder = cache_folder() / "native"
+    folder = folder or cache_folder() / "native"
     kept = folder / f"{name}-{digest}.so"
     if not kept.exists():
         folder.mkdir(parents=True, exist_ok=True)
         with alone(kept.with_suffix(".lock")), tempfile.TemporaryDirectory(dir=folder) as scratch:
             if not kept.exists():
-                _compile(command, text, Path(scratch), kept)
+                _compile([*command, *flags], text, Path(scratch), kept)
     return kept
 
 
@@ -116,7 +130,7 @@ def _compile(command: list[str], text: str, scratch: Path, kept: Path) -> None:
     source, made = scratch / "unit.cpp", scratch / "unit.so"
     source.write_text(text, encoding="utf-8")
     run = subprocess.run(  # noqa: S603  # likewise
-        [*command, *flags_for(*command), f"-I{HERE}", str(source), "-o", str(made)],
+        [*command, f"-I{HERE}", str(source), "-o", str(made)],
         capture_output=True,
         text=True,
         check=False,
@@ -127,5 +141,6 @@ def _compile(command: list[str], text: str, scratch: Path, kept: Path) -> None:
         shown = kept.with_suffix(".cpp")
         shutil.copy(source, shown)
         first = next((line for line in run.stderr.splitlines() if "error" in line), run.stderr[:300])
-        raise InputError(f"{command[0]} refuses the compiled specification ({shown}): {first}")
+        lines = tuple(int(line) for line in re.findall(r"unit\.cpp:(\d+)", run.stderr))
+        raise RefusedError(f"{command[0]} refuses the compiled specification ({shown}): {first}", lines)
     made.replace(kept)

@@ -10,6 +10,7 @@ from types import FunctionType
 from typing import Any, get_type_hints
 
 from cacheproof.search.native.expressions import Expressions
+from cacheproof.search.native.forms import Forms, Made
 from cacheproof.search.native.function import Scope
 from cacheproof.search.native.source import Source
 from cacheproof.search.native.types import (
@@ -42,6 +43,8 @@ class Compiler:
         self.dispatches: dict[tuple[object, ...], tuple[str, Tup]] = {}
         self.classes: dict[type, str] = {}
         """Classes of operations that are asked for, each with a name."""
+        self.made: list[Made] = []
+        """The functions that were compiled, in the order in which they were finished."""
 
     def cannot(self, about: str) -> CompileError:
         """An error without a place."""
@@ -120,7 +123,39 @@ class Compiler:
             if not made.asked_early or before == made.result:
                 break
         made.under_way = False
+        self.made.append(Made(key, source, made, inner))
         return made
+
+    def add_forms(self, forms: Forms) -> None:
+        """Compile the other forms of each function that was compiled, and what these call. Refused ones are noted."""
+        done = 0
+        while done < len(self.made):
+            original = self.made[done]
+            done += 1
+            for form in forms.of(original):
+                known, dispatches, made = len(self.unit.instances), len(self.dispatches), len(self.made)
+                try:
+                    self._add_form(original, form.number, forms.source(form, original.source))
+                except Exception as error:  # noqa: BLE001  # a changed function may be nonsense, which no rule foresees
+                    forms.refused[form.number] = str(error) or type(error).__name__
+                    for place in list(self.unit.instances)[known:]:
+                        del self.unit.instances[place]
+                    for key in list(self.dispatches)[dispatches:]:
+                        del self.dispatches[key]
+                    del self.made[made:]
+                forms.only |= {id(one.instance): form.number for one in self.made[made:]}
+
+    def _add_form(self, original: Made, number: int, source: Source) -> None:
+        """Another body with the parameters and the type of result of the original."""
+        before = original.instance
+        if before.persistent or not has_value(before.result):
+            raise CompileError(f"{source.qualname}: its result is kept, or is known when the code is compiled")
+        name = self.unit.fresh(f"{source.qualname}_form")
+        form = Instance(name, f"{before.about} (form {number})", before.parameters, before.result, source=source)
+        self.unit.instances["form", number, name] = form
+        Expressions(self, source, form, original.scope, before.result).emit()
+        form.under_way = False
+        before.forms[number] = name
 
     def check_hint(self, kind: Type, hint: Type) -> None:
         """Raise where a function gives back a record of another class than it is annotated with."""

@@ -6,6 +6,7 @@ from typing import Any
 
 from cacheproof.model.registry import AnyComponent, AnyVariant
 from cacheproof.search.native.compiler import Compiler
+from cacheproof.search.native.forms import Forms
 from cacheproof.search.native.shapes import Canonical, codec, operations
 from cacheproof.search.native.text import unit_text
 from cacheproof.search.native.types import ANY_OPERATION, BOOL, Type, opt, record_of, seq
@@ -17,9 +18,11 @@ from cachespec.kernel import DIVERGED, Code, Kind, Operation, Outcome
 class Glue:
     """The text of the unit, and what Python has to know to use it."""
 
-    def __init__(self, component: AnyComponent, variant: AnyVariant) -> None:
+    def __init__(self, component: AnyComponent, variant: AnyVariant, forms: Forms | None = None) -> None:
         self.compiler = Compiler()
         self.unit = self.compiler.unit
+        self.forms = forms or Forms(())
+        self.unit.has_forms = bool(self.forms)
         for owner in component.operations:
             self.unit.tag_of(owner)
         self.component, self.variant = component, variant
@@ -60,6 +63,7 @@ class Glue:
         canonical = f"{normal.text}" if normal is not None else "a1"
         if compress is not None:
             canonical = f"{compress}({canonical}, Ranks(0))"
+        compiler.add_forms(self.forms)
         owners = list(unit.operations)
         supported = " || ".join(f"tag == {unit.operations[owner]}" for owner in self.variant.transitions) or "false"
         internal = (
@@ -73,6 +77,9 @@ class Glue:
             ("OutcomeT", self.outcome),
         ]
         diverged = compiler.constant(DIVERGED)
+        begin, step_after = "turns = 0; " if self.forms else "", f"{step}(a0, a1, a2)"
+        before, behind = (['#include "forms.hpp"'], ['#include "pairs.hpp"']) if self.forms else ([], [])
+        differs = f"static bool differs[{self.forms.last() + 1}] = {{}};\n" if self.forms else ""
         glue = [
             *(f"using {name} = {cpp(kind)};" for name, kind in aliases),
             *codec(unit, [config, state, *(record_of(owner) for owner in owners)]),
@@ -81,7 +88,7 @@ class Glue:
             f"static ViewT view_of(const {c}& a0, const {s}& a1) {{ return {view.text}; }}",
             f"static Seq<Op> alphabet_of(const {c}& a0, const {s}& a1) {{ return {alphabet.text}; }}",
             f"static Opt<Op> continuation_of(const {c}& a0, const {s}& a1) {{ return {following.text}; }}",
-            f"static MovedT step_of(const {c}& a0, const {s}& a1, const Op& a2) {{ return {step}(a0, a1, a2); }}",
+            f"static MovedT step_of(const {c}& a0, const {s}& a1, const Op& a2) {{ {begin}return {step_after}; }}",
             f"static {s} canonical_of(const {c}& a0, const {s}& a1) {{ return {canonical}; }}",
             f"static bool supported(Int tag) {{ return {supported}; }}",
             f"static bool is_internal(Int tag) {{ return {internal}; }}",
@@ -100,11 +107,13 @@ class Glue:
                 f"// {self.component.name} ({self.variant.tag}), made from the specification",
                 '#include "bytes.hpp"',
                 '#include "names.hpp"',
+                *before,
                 "namespace cp {",
-                body,
+                differs + body,
                 *glue,
                 "}",
                 '#include "levels.hpp"',
+                *behind,
                 "",
             ]
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from cacheproof.model.registry import AnyComponent, AnyVariant
@@ -53,21 +54,25 @@ def compiled(component: AnyComponent, variant: AnyVariant) -> Compiled:
     key = component.name, id(variant)
     if key not in _LOADED:
         glue = translated(component, variant)
-        file = ready(glue.text, library_name(component, variant))
-        loaded = ctypes.CDLL(str(file))
-        _declare(loaded)
-        _LOADED[key] = Compiled(
-            loaded,
-            file.stem,
-            glue.config,
-            glue.state,
-            tuple(glue.operations),
-            tuple(glue.sorts),
-            tuple(rule.name for rule in glue.safety),
-            tuple(rule.name for rule in glue.steps),
-            tuple(rule.name for rule in glue.progress),
-        )
+        _LOADED[key] = loaded(ready(glue.text, library_name(component, variant)), glue)
     return _LOADED[key]
+
+
+def loaded(file: Path, glue: Glue) -> Compiled:
+    """The library of a unit."""
+    library = ctypes.CDLL(str(file))
+    _declare(library)
+    return Compiled(
+        library,
+        file.stem,
+        glue.config,
+        glue.state,
+        tuple(glue.operations),
+        tuple(glue.sorts),
+        tuple(rule.name for rule in glue.safety),
+        tuple(rule.name for rule in glue.steps),
+        tuple(rule.name for rule in glue.progress),
+    )
 
 
 def declare(library: ctypes.CDLL, signatures: Mapping[str, tuple[Any, list[Any]]]) -> None:
@@ -77,7 +82,7 @@ def declare(library: ctypes.CDLL, signatures: Mapping[str, tuple[Any, list[Any]]
         function.restype, function.argtypes = result, arguments
 
 
-def _declare(loaded: ctypes.CDLL) -> None:
+def _declare(library: ctypes.CDLL) -> None:
     """The types of the library's functions."""
     text, integers, numbers = ctypes.c_char_p, ctypes.POINTER(INT), ctypes.POINTER(NUMBER)
     search, small = POINTER, ctypes.c_int
@@ -111,7 +116,7 @@ def _declare(loaded: ctypes.CDLL) -> None:
         "cp_operation": (text, [search, NUMBER]),
         "cp_state": (text, [search, NUMBER]),
     }
-    declare(loaded, signatures)
+    declare(library, signatures)
 
 
 def packed(value: Any, kind: Type) -> bytes:

@@ -69,11 +69,19 @@ struct Lasting {  // what is made while this lives stays
 
 template <class T> T* room(Int count) { return reinterpret_cast<T*>(arena->take(sizeof(T) * size_t(count))); }
 
-// What a function remembers (`functools.cache`), for as long as a search lasts: a list for each thread, newest first.
-#define CP_KNOWN(number) \
-    static thread_local const Known* known = nullptr; \
+// What a function remembers (`functools.cache`), for as long as a search lasts: lists for each thread, newest first. The
+// numbers among the arguments say in which list a result is.
+constexpr size_t KNOWN_LISTS = 512;
+template <class... Ints> size_t list_of(Ints... numbers) {
+    uint64_t mixed = 0;
+    ((mixed = (mixed + uint64_t(numbers)) * 0x9e3779b97f4a7c15ull), ...);
+    return size_t(mixed >> 40) % KNOWN_LISTS;
+}
+#define CP_KNOWN(number, lists_wanted, list) \
+    static thread_local const Known* lists[lists_wanted] = {}; \
     static thread_local Int of_search = -1; \
-    if (of_search != search_now) { known = nullptr; of_search = search_now; }
+    if (of_search != search_now) { std::fill(lists, lists + lists_wanted, nullptr); of_search = search_now; } \
+    const Known*& known = lists[list];
 #define CP_KEEP(number) (made->next = known, known = made)
 inline bool is_root(const void* config) { return config == root; }
 

@@ -29,11 +29,15 @@ from cachespec.kernel import Code, Operation
 
 STATES, TRANSITIONS, DIGEST, LEVEL_BEGIN, LEVEL_END, EXPANDED, BYTES, OWED, LABELS = range(9)
 NEVER = -2
+ALIKE, UNLIKE, OPEN, FAILED = range(4)
 NOWHERE = (1 << 64) - 1
 
 
 class NativeShard:
-    """One run, or the states of one of its `owners`. Its memory is freed with it, or at the end of a `with`."""
+    """One run, or the states of one of its `owners`. Its memory is freed with it, or at the end of a `with`.
+
+    `made` is the variant's library, if it is not the one of the cache folder.
+    """
 
     def __init__(
         self,
@@ -44,11 +48,12 @@ class NativeShard:
         threads: int = 1,
         place: int = 0,
         owners: int = 1,
+        made: Compiled | None = None,
     ) -> None:
         if owners > 1 and threads > 1:
             raise InputError("a run is shared by threads or by owners, not by both")
         variant = plan.explored(variant)
-        self.made: Compiled = compiled(component, variant)
+        self.made: Compiled = made or compiled(component, variant)
         self.library = self.made.library
         self.variant, self.place, self.owners = variant, place, owners
         liveness = plan.liveness and bool(self.made.progress)
@@ -84,6 +89,13 @@ class NativeShard:
 
     def _count(self, what: int) -> int:
         return int(self.library.cp_count(self.search, what))
+
+    def alike(self, form: int, most: int, depth: int | None) -> bool | None:
+        """Whether nothing tells a form of the library from the original, to this depth; None over `most` pairs."""
+        start, bound = packed(self.start, self.made.state), -1 if depth is None else depth
+        found = self.library.cp_alike(self.search, start, form, most, bound)
+        self._checked(found == FAILED)
+        return {ALIKE: True, UNLIKE: False}.get(found)
 
     # A level ----------------------------------------------------------------------------------------------------
 

@@ -151,7 +151,10 @@ class Statements(Flow):
         with self.nested() as lines:
             test = self.condition(node.test)
         self.out.append("while (true) {")
-        self.out += [*lines, f"if (!({test.text if not is_const(test) else 'true'})) break;"]
+        if self.unit.has_forms:
+            self.out.append("turn();")
+        known = "true" if is_const(test) and const_of(test) else "false"
+        self.out += [*lines, f"if (!({known if is_const(test) else test.text})) break;"]
         self.breaks.append(Place(None, []))
         self.continues.append(Place(None, []))
         self.turn(partial(self.block, node.body), node)

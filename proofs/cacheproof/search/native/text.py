@@ -6,11 +6,14 @@ from collections.abc import Iterator
 
 from cacheproof.search.native.compiler import Compiler
 from cacheproof.search.native.types import (
+    INT,
     AnyOperation,
+    Closure,
     Const,
     Holder,
     Pairs,
     Record,
+    Tup,
     Type,
     has_value,
     record_of,
@@ -147,7 +150,46 @@ def _head(unit: Unit, instance: Instance) -> str:
 
 
 def _plain(unit: Unit, instance: Instance) -> str:
+    if instance.forms:
+        return _with_forms(unit, instance)
     return f"// {instance.about}\n{_head(unit, instance)} {{\n{instance.body}\n}}"
+
+
+def _with_forms(unit: Unit, instance: Instance) -> str:
+    """A function that calls the form that is chosen, or compares all forms with the original."""
+    parameters = ", ".join(f"const {unit.cpp(kind)}& {name}" for name, kind in instance.parameters)
+    given = ", ".join(name for name, _ in instance.parameters)
+    result, own = unit.cpp(instance.result), unit.fresh(f"{instance.name}_original")
+    cases = " ".join(f"case {number}: return {name}({given});" for number, name in instance.forms.items())
+    numbers = ", ".join(map(str, instance.forms))
+    if any(_changes_in_place(kind) for _, kind in instance.parameters):
+        compared = f"for (const Int each : {{{numbers}}}) differs[each] = true;"
+    else:
+        compared = f"compare(made, {{{numbers}}}, differs, give);"
+    return (
+        f"static {result} {own}({parameters}) {{\n{instance.body}\n}}\n"
+        f"// {instance.about}\n"
+        f"{_head(unit, instance)} {{\n"
+        f"    const auto give = [&](Int form) {{ switch (form) {{ {cases} }} return {own}({given}); }};\n"
+        f"    if (!comparing) return give(form_now);\n"
+        f"    const {result} made = {own}({given});\n"
+        f"    {compared}\n"
+        f"    return made;\n"
+        f"}}"
+    )
+
+
+def _changes_in_place(kind: Type) -> bool:
+    """Whether a value holds a list or a dictionary, which a call may change."""
+    if isinstance(kind, Holder):
+        return kind.form in ("List", "Builder") or _changes_in_place(kind.element)
+    if isinstance(kind, Pairs):
+        return kind.form == "Dict" or _changes_in_place(kind.key) or _changes_in_place(kind.value)
+    if isinstance(kind, Record):
+        return any(_changes_in_place(part) for _, part in kind.fields)
+    if isinstance(kind, Tup):
+        return any(map(_changes_in_place, kind.parts))
+    return isinstance(kind, Closure) and any(map(_changes_in_place, kind.kinds))
 
 
 def _kept(unit: Unit, instance: Instance) -> str:
@@ -160,6 +202,12 @@ def _kept(unit: Unit, instance: Instance) -> str:
     result, number = unit.cpp(instance.result), unit.kept_number(instance)
     roots = [name for name, kind in instance.parameters if isinstance(kind, Record)]
     numbers = [f"eq(each->{name}, {name})" for name, kind in instance.parameters if not isinstance(kind, Record)]
+    form, noted_form = "", ""
+    if unit.has_forms:  # each form remembers by itself
+        form, noted_form = "Int form;", "made->form = form_now;"
+        numbers.append("each->form == form_now")
+    integers = [name for name, kind in instance.parameters if kind == INT]
+    lists = f"KNOWN_LISTS, list_of({', '.join(integers)})" if integers else "1, 0"
     records = [f"(is_root(&{name}) ? each->root_{name} : eq(each->{name}, {name}))" for name in roots]
     marks = " ".join(f"bool root_{name};" for name in roots)
     noted = " ".join(f"made->root_{name} = is_root(&{name});" for name in roots)
@@ -172,13 +220,13 @@ def _kept(unit: Unit, instance: Instance) -> str:
         f"static {result} {instance.name}_made({parameters}) {{\n{instance.body}\n}}\n"
         f"// {instance.about}\n"
         f"{_head(unit, instance)} {{\n"
-        f"    struct Known {{ {fields} {marks} {result} result; const Known* next; }};\n"
-        f"    CP_KNOWN({number})\n"
+        f"    struct Known {{ {fields} {form} {marks} {result} result; const Known* next; }};\n"
+        f"    CP_KNOWN({number}, {lists})\n"
         f"    for (const Known* each = known; each; each = each->next)"
         f" if ({' && '.join([*numbers, *records]) or 'true'}) return each->result;\n"
         f"    const Lasting lasting_;\n"
         f"    Known* made = new (room<Known>(1)) Known();\n"
-        f"    {noted} {copies}\n"
+        f"    {noted} {noted_form} {copies}\n"
         f"    made->result = {instance.name}_made({given});\n"
         f"    CP_KEEP({number});\n"
         f"    return made->result;\n"

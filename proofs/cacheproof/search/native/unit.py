@@ -64,6 +64,8 @@ class Instance:
     """The `Source`, for people; None of what has none."""
     persistent: bool = False
     """Whether its results are kept for as long as the library is used (`functools.cache`)."""
+    forms: dict[int, str] = field(default_factory=dict)
+    """The C++ names of its other forms, by their numbers."""
 
 
 class Making(NamedTuple):
@@ -104,6 +106,8 @@ class Unit:
     """Where records are made."""
     entries: set[Entry] = field(default_factory=set)
     """Which function calls which."""
+    has_forms: bool = False
+    """Whether functions have several forms, chosen at run time. The turns of loops are counted: a form may not end."""
 
     def fresh(self, wanted: str) -> str:
         """A C++ name that nothing else has."""
@@ -206,6 +210,8 @@ HEADERS = (
     "explorer.hpp",
     "interface.hpp",
     "levels.hpp",
+    "forms.hpp",
+    "pairs.hpp",
 )
 
 
