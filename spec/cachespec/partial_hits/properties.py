@@ -28,7 +28,8 @@ def groups_are_apart(config: Config, view: View) -> bool:
 
 def map_has_both_sides(config: Config, view: View) -> bool:
     listed = [(key, block) for key, blocks in view.prefix_map for block in blocks]
-    return sorted(listed) == sorted((key, block) for block, keys in view.registered for key in keys)
+    once = len(set(listed)) == len(listed)
+    return once and sorted(listed) == sorted((key, block) for block, keys in view.registered for key in keys)
 
 
 def found_is_computed(config: Config, view: View) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cachespec.kernel import Code, Operation, Outcome, Step
-from cachespec.partial_hits.configuration import FULL, NOTHING, STATE, Config, Key, groups, prompt_of
+from cachespec.partial_hits.configuration import FULL, NOTHING, STATE, Config, Key, groups
 from cachespec.partial_hits.expected import (
     Entry,
     after_step,
@@ -11,6 +11,7 @@ from cachespec.partial_hits.expected import (
     hits,
     is_tail_state,
     longest_prefix,
+    prompt_tokens,
     reads_what_is_there,
     wanted,
 )
@@ -66,7 +67,7 @@ def executed_is_findable(config: Config, before: View, op: Operation, outcome: O
 def computed_by(config: Config, before: View, write: Write) -> set[tuple[int, Key]]:
     """The blocks that can be found when this step of a request has run, with their keys."""
     chain, size = config.chains[write.request], config.block_size
-    tail = max(range(0, prompt_of(config, write.request), config.hash_size))
+    tail = max(range(0, prompt_tokens(config, write.request), config.hash_size))
     if write.group == STATE:
         block = write.blocks[(write.end - 1) // size]
         later = any(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from cachespec.kernel import Code, Operation, Outcome, Step
-from cachespec.scheduler.configuration import LENGTH, START, Config, Item, final_length, items_of
+from cachespec.scheduler.configuration import LENGTH, START, Config, Item, final_length, is_turn, items_of
 from cachespec.scheduler.operations import Add
+from cachespec.scheduler.session_properties import known
 from cachespec.scheduler.state import Scheduled, View
 from cachespec.scheduler.view import new_plan
 
@@ -28,8 +29,10 @@ def nothing_is_taken_over(config: Config, before: View, op: Operation, outcome: 
 
 
 def feasible_are_queued(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
-    if not isinstance(op, Add) or outcome.code in (Code.PRESENT, Code.ABSENT):
+    if not isinstance(op, Add) or outcome.code is Code.PRESENT:
         return True
+    if outcome.code is Code.ABSENT:  # the turn before has not arrived
+        return is_turn(config, op.request) and op.request - 1 not in known(before)
     return not is_within_limits(config, op.request) or op.request in (*after.waiting, *after.queued)
 
 

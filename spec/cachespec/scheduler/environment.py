@@ -23,7 +23,7 @@ from cachespec.scheduler.operations import (
     Schedule,
     Update,
 )
-from cachespec.scheduler.requests import has_arrived, is_awaited, is_live
+from cachespec.scheduler.requests import is_live
 from cachespec.scheduler.rounds import listed
 from cachespec.scheduler.state import ABANDONED, LOADING, LOADS_IN_STEP, NO_TRANSFER, SENDING, State
 
@@ -48,7 +48,19 @@ def calls(config: Config, state: State) -> Iterable[Operation]:
 
 def may_arrive(config: Config, state: State, request: int) -> bool:
     """The request has not arrived yet; the turn before it has, if it is a turn."""
-    return not has_arrived(state, request) and (not is_turn(config, request) or has_arrived(state, request - 1))
+    return not is_known(state, request) and (not is_turn(config, request) or is_known(state, request - 1))
+
+
+def is_known(state: State, request: int) -> bool:
+    """What `has_arrived` decides, said once more, so that a transition that is wrong about it is asked all the same."""
+    return any(request in requests for requests in (state.waiting, state.running)) or (
+        state.queued.has(request) or state.gone.has(request)
+    )
+
+
+def awaits_input(config: Config, state: State, request: int) -> bool:
+    """What `is_awaited` decides, said once more: the next turn of a session that is between two turns."""
+    return is_turn(config, request) and state.gone.has(request - 1) and not is_known(state, request)
 
 
 def transfers(config: Config, state: State) -> Iterable[Operation]:
@@ -91,7 +103,7 @@ def faults(config: Config, state: State) -> Iterable[Operation]:
     """Aborts of requests that are there and of sessions between two turns, and resets."""
     if config.aborts:
         for request in range(len(config.prompts)):
-            if is_live(state, request) or is_awaited(config, state, request):
+            if is_live(state, request) or awaits_input(config, state, request):
                 yield Abort(request)
     if config.resets:
         yield ResetPrefixCache()

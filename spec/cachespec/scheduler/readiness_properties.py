@@ -7,17 +7,22 @@ from __future__ import annotations
 
 from cachespec.kernel import Code, Operation, Outcome, Safety, Step
 from cachespec.scheduler.configuration import (
+    BY_PRIORITY,
     Config,
     adapter_of,
     ended_length,
     final_length,
     is_turn,
-    priority_of,
 )
 from cachespec.scheduler.connector_properties import expects
 from cachespec.scheduler.operations import Add, Compile, FailStep, Schedule, Update
 from cachespec.scheduler.state import LOADED, LOADING, View
 from cachespec.scheduler.view import in_flight, in_phase, new_plan
+
+
+def rank(config: Config, request: int) -> int:
+    """The request's priority under the policy, said once more: the transitions' own helper would hide its faults."""
+    return config.priorities[request] if config.policy == BY_PRIORITY and config.priorities else 0
 
 
 def different_adapters(config: Config, requests: tuple[int, ...]) -> set[int]:
@@ -75,7 +80,7 @@ def arrivals_are_last(config: Config, before: View, op: Operation, outcome: Outc
     if is_turn(config, op.request) and op.request in in_phase(after, (LOADED,)):
         return True
     behind = after.waiting[after.waiting.index(op.request) + 1 :]
-    return not any(priority_of(config, other) <= priority_of(config, op.request) for other in behind)
+    return not any(rank(config, other) <= rank(config, op.request) for other in behind)
 
 
 def known_tokens_only(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:

@@ -44,8 +44,10 @@ def a_turn_follows(config: Config, before: View, op: Operation, outcome: Outcome
 
 
 def an_abort_ends_the_session(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
-    if not isinstance(op, Abort) or outcome.code is not Code.DONE:
+    if not isinstance(op, Abort):
         return True
+    if outcome.code is not Code.DONE:
+        return op.request not in {*live(before), *awaited(config, before)}
     return {op.request, *later_turns(config, op.request)} <= set(after.gone) - {*live(after), *after.queued}
 
 

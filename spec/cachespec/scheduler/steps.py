@@ -13,7 +13,6 @@ from cachespec.scheduler.configuration import (
     final_length,
     is_turn,
     items_of,
-    priority_of,
 )
 from cachespec.scheduler.connector_properties import CONNECTED_STEPS
 from cachespec.scheduler.operations import (
@@ -26,7 +25,7 @@ from cachespec.scheduler.operations import (
     Schedule,
     Update,
 )
-from cachespec.scheduler.readiness_properties import READINESS, could_join
+from cachespec.scheduler.readiness_properties import READINESS, could_join, rank
 from cachespec.scheduler.session_properties import SESSION_STEPS
 from cachespec.scheduler.state import ABANDONED, LOADED, LOADING, Scheduled, View
 from cachespec.scheduler.transfer_properties import TRANSFER_STEPS
@@ -123,7 +122,7 @@ def who_is_preempted_is_in_front(config: Config, before: View, op: Operation, ou
     preempted = new_plan(before, op, after).preempted
     return not any(
         other in before.waiting
-        and priority_of(config, other) >= priority_of(config, request)
+        and rank(config, other) >= rank(config, request)
         and not (is_turn(config, other) and other in in_phase(after, (LOADED,)))
         for request in preempted
         if request in after.waiting
@@ -250,9 +249,10 @@ def reset_sets_all_back(config: Config, before: View, op: Operation, outcome: Ou
     held = holders_of_blocks(after) | holders_of_items(after)
     dropped = not any(in_flight(after, request) for request in before.running)
     there = sorted((*before.running, *before.waiting)) == sorted(after.waiting)
-    return (
-        outcome.code is Code.DONE and after.kv.registered == () and not after.running and not held and dropped and there
-    )
+    reset = [request for request in after.waiting if request in before.running]
+    in_order = reset == sorted(before.running, key=lambda request: rank(config, request))
+    emptied = after.kv.registered == () and not after.running and not held
+    return outcome.code is Code.DONE and emptied and dropped and there and in_order
 
 
 STEPS: tuple[Step[Config, View], ...] = (
