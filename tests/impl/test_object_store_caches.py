@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
@@ -279,6 +280,42 @@ def test_what_cannot_be_made_leaves_no_name(monkeypatch: pytest.MonkeyPatch) -> 
     with pytest.raises(ValueError, match="bytes"):
         ShmObjectStoreSenderCache(config(cache_bytes=1))
     assert NAME_VARIABLE not in os.environ
+
+
+def test_a_sender_that_is_gone_leaves_no_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was never closed; the next one has a name that readers find."""
+    monkeypatch.delenv(NAME_VARIABLE, raising=False)
+    sender = ShmObjectStoreSenderCache(config())
+    del sender
+    gc.collect()
+    assert NAME_VARIABLE not in os.environ
+    sender = ShmObjectStoreSenderCache(config())
+    ShmObjectStoreReceiverCache(config(), Lock()).close()
+    sender.close()
+
+
+def test_errors_have_the_words_that_users_of_vllm_search_for(caches: Caches) -> None:
+    sender, _ = caches
+    sent, _ = sender.get_and_update_item((item(1), None), "h")
+    address, identity, signature = handle_of(sent) or (0, 0, [])
+    changed = (
+        (-1, identity, signature),
+        (2**64, identity, signature),
+        (address, 2**64, signature),
+        (address, identity, signature[:-1]),
+        (address, identity, [300] * len(signature)),
+        (address, identity, [*signature[:-1], signature[-1] ^ 1]),
+    )
+    wrong = [{name: SimpleNamespace(data=part) for name, part in zip(sent, parts, strict=True)} for parts in changed]
+    wrong.append({"address": sent["address"]})
+    for one in wrong:
+        with pytest.raises(ValueError, match="SHM handle signature"):
+            sender.validate_input_item(one, "h")
+    sender.release_items([sent], ["h"])
+    with pytest.raises(ValueError, match="SHM handle signature: the handle is not out any more for the key 'h'"):
+        sender.validate_input_item(sent, "h")
+    with pytest.raises(ValueError, match="modified or is invalid"):
+        sender._shm_cache.get(address, identity + 100)
 
 
 def test_counts_and_several_items(caches: Caches) -> None:

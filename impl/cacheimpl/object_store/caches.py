@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
+from weakref import finalize
 
 from cacheimpl.counts import amount, whole
 from cacheimpl.object_store.errors import InvalidArgumentError, NotStoredError, StoreFullError, TooLargeError
@@ -97,6 +98,7 @@ class ShmObjectStoreSenderCache:
         """
         self._shm_cache = storage_from_config(vllm_config, create=True)
         self._name = self._shm_cache.ring_buffer.segment.name
+        finalize(self, give_back, self._name)
         self.world_size: int = self._shm_cache.n_readers
         self._p0_cache: dict[str, Any] = {}
         self._hits = self._total = 0

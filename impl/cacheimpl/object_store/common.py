@@ -140,6 +140,11 @@ def checked_key(key: object) -> str:
     return key
 
 
+def no_item_there(address: int, identity: int) -> str:
+    """What a caller hears that looks for an item where none is."""
+    return f"Data for address:id '{address}:{identity}' has been modified or is invalid: no item is there under this id"
+
+
 BYTES = (bytes, bytearray, memoryview)
 
 

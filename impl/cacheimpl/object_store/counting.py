@@ -15,10 +15,9 @@ from cacheimpl.object_store.errors import (
     NotStoredError,
     StaleHandleError,
     StoreFullError,
-    TooLargeError,
 )
 from cacheimpl.object_store.serde import Serialized
-from cacheimpl.object_store.writing import Copy
+from cacheimpl.object_store.writing import Copy, refuse_large
 from cacheimpl.ring.eras import ReleasedRingBuffer, RingEra
 from cacheimpl.ring.errors import NotTheWriterError, RingFullError
 
@@ -84,7 +83,7 @@ class CountingWriter:
         data, data_bytes, metadata, metadata_bytes = item
         size = COUNT_BYTES + metadata_bytes + data_bytes
         if size > self._largest or size + self._ring.MD_SIZE > self._ring.data_buffer_size:
-            raise TooLargeError(f"an item of {size} bytes exceeds {self._largest} bytes, or the ring")
+            refuse_large(size, self._largest, self._ring.data_buffer_size)
         scratch = bytearray(size)
         # What cannot be written is refused before anything changes.
         copy(data, data_bytes, metadata, metadata_bytes, memoryview(scratch))

@@ -15,7 +15,7 @@ from enum import Enum
 from typing import Any
 
 from cacheimpl.counts import whole
-from cacheimpl.object_store.common import ObjectStorage, checked_key
+from cacheimpl.object_store.common import ObjectStorage, checked_key, no_item_there
 from cacheimpl.object_store.counting import COUNT_BYTES, RINGS, CountingReader, CountingWriter
 from cacheimpl.object_store.errors import (
     ForgedHandleError,
@@ -136,7 +136,7 @@ class ReleasedObjectStorage(ObjectStorage[CountingWriter, CountingReader]):
         """The writer's look, which counts nothing."""
         key = self.writer.id_index.get(monotonic_id)
         if key is None or self.ring_buffer.metadata[monotonic_id] != address:
-            raise NotStoredError(f"no item has the address {address} and the id {monotonic_id}")
+            raise NotStoredError(no_item_there(address, monotonic_id))
         with self.ring_buffer.access_buf(address) as (data, _):
             return self.ser_de.deserialize(memoryview(bytearray(data[COUNT_BYTES:])))
 
@@ -174,14 +174,14 @@ class ReleasedObjectStorage(ObjectStorage[CountingWriter, CountingReader]):
         """Raises `ForgedHandleError` unless the handle was signed for this key; `NotInEraError` before 0.33.0."""
         self._require("verify_signature", StoreEra.STORE_2026_11)
         if not isinstance(key, str) or not isinstance(signature, Sequence) or len(signature) != SIGNATURE:
-            raise ForgedHandleError("Invalid handle: a key and a signature belong to it")
+            raise ForgedHandleError(f"Invalid SHM handle signature: a handle needs a key and {SIGNATURE} bytes")
         self._check_place(address, monotonic_id)
         try:
             given = bytes(signature)
         except (TypeError, ValueError):
-            raise ForgedHandleError("Invalid handle: a signature is so many bytes") from None
+            raise ForgedHandleError("Invalid SHM handle signature: its parts must be integers from 0 to 255") from None
         if not hmac.compare_digest(given, self._signed(key, address, monotonic_id)):
-            raise ForgedHandleError(f"Invalid signature of a handle for the key '{key}'")
+            raise ForgedHandleError(f"Invalid SHM handle signature: the writer issued no such handle for '{key}'")
 
     def _signed(self, key: str, address: int, identity: int) -> bytes:
         secret, said = self.ring_buffer.segment.block.secret, f"{address} {identity} {key}".encode()

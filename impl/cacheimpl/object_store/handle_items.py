@@ -64,7 +64,9 @@ def handle_of(item: Any) -> ShmHandle | None:
     try:
         return ShmHandle(*(item[name].data for name in ShmHandle._fields))
     except (KeyError, AttributeError):
-        raise ForgedHandleError("Invalid handle: it needs address, monotonic_id and signature") from None
+        raise ForgedHandleError(
+            "Missing SHM handle signature: a handle needs address, monotonic_id and signature, each with its data"
+        ) from None
 
 
 def _released(named: Mapping[str, Any]) -> Any:

@@ -70,7 +70,9 @@ class Seals:
     def verify(self, handle: Handle, signature: bytes) -> None:
         """Raises `ForgedHandleError` unless the holder of the secret signed this handle."""
         if not compare_digest(signature, self.signature(*handle)):
-            raise ForgedHandleError(f"Invalid signature of a handle for the key '{handle.key}'")
+            raise ForgedHandleError(
+                f"Invalid SHM handle signature: the writer issued no such handle for '{handle.key}'"
+            )
 
     def tag(self, key: str, place: int, identity: int, epoch: int, data_bytes: int, metadata_bytes: int) -> bytes:
         """What makes the bytes at a place the chunk of a key. No payload can spell it: it needs the secret."""
@@ -84,11 +86,13 @@ def ticket_of(key: object, address: object, identity: object, signature: object)
     """The handle of these values, if they have the form of one, and its signature. Raises `ForgedHandleError`."""
     # A list is asked for first, as it costs a third of what the abstract class does.
     if not isinstance(signature, (list, Sequence)) or not isinstance(key, str) or len(signature) != SIGNATURE:
-        raise ForgedHandleError("Invalid handle: a key and a signature belong to it")
+        raise ForgedHandleError(
+            f"Invalid SHM handle signature: a handle needs a key and {SIGNATURE} bytes that sign it"
+        )
     if type(address) is not int or type(identity) is not int or not (0 <= address < _NUMBERS > identity >= 0):
-        raise ForgedHandleError("Invalid handle: address and id are integers that are not negative")
+        raise ForgedHandleError("Invalid SHM handle signature: address and id must be integers from 0 to 2**64 - 1")
     try:
         signed = bytes(signature)
     except (TypeError, ValueError):
-        raise ForgedHandleError("Invalid handle: a signature is so many bytes") from None
+        raise ForgedHandleError("Invalid SHM handle signature: its parts must be integers from 0 to 255") from None
     return Handle(key, address, identity, *_TICKET.unpack_from(signed)), signed

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cacheimpl.counts import whole
-from cacheimpl.object_store.common import ObjectStorage, checked_key
+from cacheimpl.object_store.common import ObjectStorage, checked_key, no_item_there
 from cacheimpl.object_store.errors import (
     ForgedHandleError,
     InvalidArgumentError,
@@ -161,7 +161,7 @@ class SingleWriterShmObjectStorage(ObjectStorage[Writer, Reader]):
         if not self.is_writer:
             self.reader.verified(key, address, monotonic_id, signature)
         elif not self.writer.is_out(self._signed_here(key, address, monotonic_id, signature)):
-            raise ForgedHandleError(f"Invalid handle: it is not out for the key '{key}'")
+            raise ForgedHandleError(f"Invalid SHM handle signature: the handle is not out any more for the key '{key}'")
 
     def check_signature(self, key: str, address: int, monotonic_id: int, signature: Sequence[int]) -> None:
         """Raises `ForgedHandleError` unless this writer signed the handle for this key, out or not."""
@@ -177,7 +177,7 @@ class SingleWriterShmObjectStorage(ObjectStorage[Writer, Reader]):
         whole("monotonic_id", monotonic_id, InvalidArgumentError, least=0)
         key = self.writer.id_index.get(monotonic_id)
         if key is None or self.ring_buffer.metadata[monotonic_id] != address:
-            raise NotStoredError(f"no item has the address {address} and the id {monotonic_id}")
+            raise NotStoredError(no_item_there(address, monotonic_id))
         return self.ser_de.deserialize(memoryview(bytearray(self.writer.payload(monotonic_id))))
 
     def clear(self) -> None:

@@ -25,6 +25,15 @@ ALIGNMENT = 64
 Copy = Callable[[Buffer | list[Buffer], int, bytes, int, memoryview], None]
 
 
+def refuse_large(size: int, largest: int, ring_bytes: int) -> NoReturn:
+    """Raises `TooLargeError`, which says of an item of so many bytes what it exceeds: what is allowed, or the ring."""
+    if size > largest:
+        raise TooLargeError(
+            f"an item of {size} bytes exceeds max object size (max_object_size), which is {largest} bytes"
+        )
+    raise TooLargeError(f"an item of {size} bytes, with what stands before it, exceeds the ring of {ring_bytes} bytes")
+
+
 class Writer:
     """Which items there are, and which handles to them are out."""
 
@@ -114,7 +123,7 @@ class Writer:
         exact = PREFIX_BYTES + metadata_bytes + data_bytes
         total = -(-(self._header_bytes + exact) // ALIGNMENT) * ALIGNMENT
         if exact > self._largest or total > self._most:
-            raise TooLargeError(f"an item of {exact} bytes exceeds {self._largest} bytes, or the ring")
+            refuse_large(exact, self._largest, self._most)
         self.tickets.settle_acknowledged()
         address = self._make_room(total)
         if address is None:

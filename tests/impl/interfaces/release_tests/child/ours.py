@@ -87,7 +87,13 @@ REPLACED: Mapping[str, Mapping[str, tuple[str, str]]] = {
     },
     "vllm.multimodal.cache.base": {
         name: (PROCESSOR, name)
-        for name in ("MultiModalCache", "MultiModalCacheMissError", "MultiModalProcessorOnlyCache")
+        for name in (
+            "MultiModalCache",
+            "MultiModalCacheMissError",
+            "MultiModalProcessorCacheItem",
+            "MultiModalProcessorCacheItemMetadata",
+            "MultiModalProcessorOnlyCache",
+        )
     },
     "vllm.multimodal.cache.lru": {
         name: (PROCESSOR, name) for name in ("LruKeyReplicatedSenderCache", "LruKeyReplicatedReceiverCache")
