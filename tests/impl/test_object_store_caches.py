@@ -18,9 +18,15 @@ import msgspec
 import pytest
 import torch
 
-from cacheimpl.object_store import ShmObjectStoreReceiverCache, ShmObjectStoreSenderCache
+from cacheimpl.object_store import ShmObjectStoreReceiverCache, ShmObjectStoreSenderCache, StoreEra
 from cacheimpl.object_store.caches import CacheInfo
-from cacheimpl.object_store.errors import ForgedHandleError, InvalidArgumentError, NotStoredError, StaleHandleError
+from cacheimpl.object_store.errors import (
+    ForgedHandleError,
+    InvalidArgumentError,
+    NotInEraError,
+    NotStoredError,
+    StaleHandleError,
+)
 from cacheimpl.object_store.handle_items import INPUTS, handle_of
 from cacheimpl.object_store.names import NAME_VARIABLE
 
@@ -316,6 +322,35 @@ def test_errors_have_the_words_that_users_of_vllm_search_for(caches: Caches) -> 
         sender.validate_input_item(sent, "h")
     with pytest.raises(ValueError, match="modified or is invalid"):
         sender._shm_cache.get(address, identity + 100)
+
+
+def test_the_rules_of_0_33_0_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clearing takes chunks away whose handles are out (C-SHM-12), and nothing is revoked (C-SHM-4)."""
+    monkeypatch.setenv(NAME_VARIABLE, f"cacheproof-test-{uuid4().hex[:12]}")
+    era, lock = StoreEra.STORE_2026_11, Lock()
+    sender = ShmObjectStoreSenderCache(config(), era=era)
+    receivers = [ShmObjectStoreReceiverCache(config(), lock, era=era) for _ in range(WORKERS)]
+    try:
+        sent, _ = sender.get_and_update_item((item(1), "update"), "h")
+        assert sender.get_and_update_item(None, "h")[1] == "update"
+        with pytest.raises(NotInEraError, match="release_items"):
+            sender.release_items([sent], ["h"])
+        sender.invalidate("h")
+        assert sender.is_cached_item("h")
+        sender.validate_input_item(sent, "h")
+        sender.clear_cache()
+        with pytest.raises(ForgedHandleError, match="SHM handle signature"):
+            sender.validate_input_item(sent, "h")
+        assert int(receivers[0].get_and_update_item(sent, "h")["pixels"][0]) == 1
+        again, _ = sender.get_and_update_item((item(2), None), "h")
+        with pytest.raises(StaleHandleError, match="modified or is invalid"):
+            receivers[1].get_and_update_item(sent, "h")
+        assert [int(one.get_and_update_item(again, "h")["pixels"][0]) for one in receivers] == [2, 2]
+        assert len(sender._shm_cache.free_unused()) == 1
+    finally:
+        for receiver in receivers:
+            receiver.close()
+        sender.close()
 
 
 def test_counts_and_several_items(caches: Caches) -> None:

@@ -233,6 +233,38 @@ def test_later_ids_go_on_and_handles_are_signed() -> None:
     stores.close()
 
 
+def test_a_writer_with_the_lock_counts_as_a_reader(stores: Any) -> None:
+    """As released: its own look at an item is one of those that free the chunk. Without the lock it counts nothing."""
+    lock, stores.writer._reader_lock = stores.writer._reader_lock, None
+    address, identity = stores.writer.put("a", torch.zeros(10))
+    for _ in range(2):
+        stores.writer.get(address, identity)
+    assert not stores.writer.default_is_free_check(identity, memoryview(b""))
+    stores.writer._reader_lock = lock
+    for _ in range(2):
+        stores.writer.get(address, identity)
+    assert stores.writer.default_is_free_check(identity, memoryview(b""))
+
+
+def test_the_writer_takes_back_only_what_it_hands_out_now() -> None:
+    stores = Stores(StoreEra.STORE_2026_11)
+    handle = stores.writer.put("a", torch.zeros(10))
+    signature = stores.writer.get_signature("a")
+    for store in (stores.writer, *stores.readers):
+        store.verify_signature("a", *handle, signature)
+    stores.writer.clear()
+    for _ in range(2):
+        stores.readers[0].verify_signature("a", *handle, signature)
+        with pytest.raises(ForgedHandleError, match="SHM handle signature"):
+            stores.writer.verify_signature("a", *handle, signature)
+        if "a" not in stores.writer.key_index:
+            stores.writer.put("a", torch.ones(10))
+    for wrong in ((-1, 0), (True, 0), (0, -1)):
+        with pytest.raises(ForgedHandleError, match="SHM handle signature"):
+            stores.readers[0].get(*wrong, signature, "a")
+    stores.close()
+
+
 def test_0_11_0_has_a_chunk_that_is_not() -> None:
     """C-SHM-1."""
     stores = Stores(StoreEra.STORE_2025_10)

@@ -12,13 +12,25 @@ from typing import Any, NamedTuple
 from weakref import finalize
 
 from cacheimpl.counts import amount, whole
-from cacheimpl.object_store.errors import InvalidArgumentError, NotStoredError, StoreFullError, TooLargeError
+from cacheimpl.object_store.common import checked_key
+from cacheimpl.object_store.counting import RINGS
+from cacheimpl.object_store.eras import ReleasedObjectStorage, StoreEra
+from cacheimpl.object_store.errors import (
+    InvalidArgumentError,
+    NotInEraError,
+    NotStoredError,
+    StoreFullError,
+    TooLargeError,
+)
 from cacheimpl.object_store.handle_items import handle_of, item_of
 from cacheimpl.object_store.names import give_back, readers_name, writers_name
 from cacheimpl.object_store.storage import SingleWriterShmObjectStorage
 from cacheimpl.ring.buffer import SingleWriterShmRingBuffer
+from cacheimpl.ring.eras import ReleasedRingBuffer
 
 GIB, MIB = 2**30, 2**20
+
+Storage = SingleWriterShmObjectStorage | ReleasedObjectStorage
 
 
 class CacheInfo(NamedTuple):
@@ -62,8 +74,12 @@ def key_of(feature: Any) -> str:
     return key
 
 
-def storage_from_config(vllm_config: Any, *, create: bool, reader_lock: Any = None) -> SingleWriterShmObjectStorage:
+def storage_from_config(
+    vllm_config: Any, *, create: bool, reader_lock: Any = None, era: StoreEra | None = None
+) -> Storage:
     """The store as the configuration has it: its size in GiB, the largest item in MiB, a reader for each worker."""
+    if era not in (None, StoreEra.STORE_2026_11):
+        raise InvalidArgumentError(f"era must be None or StoreEra.STORE_2026_11, whose handles are signed, not {era!r}")
     try:
         mm_config = vllm_config.model_config.get_multimodal_config()
         gigabytes, megabytes = mm_config.mm_processor_cache_gb, mm_config.mm_shm_cache_max_object_size_mb
@@ -75,28 +91,47 @@ def storage_from_config(vllm_config: Any, *, create: bool, reader_lock: Any = No
     whole("world_size", readers, InvalidArgumentError, least=1)
     name = writers_name() if create else readers_name()
     try:
-        ring = SingleWriterShmRingBuffer(size, name, create)
-        try:
-            return SingleWriterShmObjectStorage(largest, readers, ring, reader_lock=reader_lock)
-        except BaseException:
-            ring.close()
-            raise
+        return storage_on(size, name, create, largest, readers, reader_lock, era)
     except BaseException:
         if create:
             give_back(name)
         raise
 
 
+def storage_on(
+    size: int,
+    name: str,
+    create: bool,  # noqa: FBT001  # as the ring has it
+    largest: int,
+    readers: int,
+    reader_lock: Any,
+    era: StoreEra | None,
+) -> Storage:
+    """A store on a ring of its own, which is closed if there can be no store."""
+    if era is None:
+        ring = SingleWriterShmRingBuffer(size, name, create)
+    else:
+        ring = ReleasedRingBuffer(size, name, create, era=RINGS[era.value])
+    try:
+        if isinstance(ring, ReleasedRingBuffer) and era is not None:
+            return ReleasedObjectStorage(largest, readers, ring, reader_lock=reader_lock, era=era)
+        return SingleWriterShmObjectStorage(largest, readers, ring, reader_lock=reader_lock)
+    except BaseException:
+        ring.close()
+        raise
+
+
 class ShmObjectStoreSenderCache:
     """P0's side, the writer."""
 
-    def __init__(self, vllm_config: Any) -> None:
+    def __init__(self, vllm_config: Any, *, era: StoreEra | None = None) -> None:
         """Makes the segment. Raises `WriterAliveError` where another process writes under this name.
 
         The environment variable `names.NAME_VARIABLE` has the name. If it is not set, it is set to a new name, so that
-        processes that start later find the segment.
+        processes that start later find the segment. With the era `STORE_2026_11` the store has the rules of 0.33.0, and
+        their faults; every worker must have them too. Raises `InvalidArgumentError` for another era.
         """
-        self._shm_cache = storage_from_config(vllm_config, create=True)
+        self._shm_cache = storage_from_config(vllm_config, create=True, era=era)
         self._name = self._shm_cache.ring_buffer.segment.name
         finalize(self, give_back, self._name)
         self.world_size: int = self._shm_cache.n_readers
@@ -172,7 +207,12 @@ class ShmObjectStoreSenderCache:
         """The request is over that these were sent for, as `get_and_update_item` returned them, and their hashes.
 
         Returns how many handles were still out. To be called for every request, however it ends (SHM-8, C-SHM-4).
+        Raises `NotInEraError` under the rules of a release, which revoke nothing.
         """
+        if isinstance(self._shm_cache, ReleasedObjectStorage):
+            raise NotInEraError(
+                f"the store of {self._shm_cache.era.name} revokes no handles, so it has no release_items"
+            )
         check_alike(mm_items, mm_hashes)
         handles = [(handle_of(item), mm_hash) for item, mm_hash in zip(mm_items, mm_hashes, strict=True)]
         given = [(handle, mm_hash) for handle, mm_hash in handles if handle is not None]
@@ -186,7 +226,13 @@ class ShmObjectStoreSenderCache:
             self._shm_cache.verify_signature(mm_hash, handle.address, handle.monotonic_id, handle.signature)
 
     def invalidate(self, mm_hash: str) -> None:
-        """A worker has reported that it lacks this item: it is stored again when it comes again."""
+        """A worker has reported that it lacks this item: it is stored again when it comes again.
+
+        The rules of a release do nothing here, as released.
+        """
+        if isinstance(self._shm_cache, ReleasedObjectStorage):
+            checked_key(mm_hash)
+            return
         self._shm_cache.forget(mm_hash)
         self._p0_cache.pop(mm_hash, None)
 
@@ -231,12 +277,15 @@ class ShmObjectStoreSenderCache:
 class ShmObjectStoreReceiverCache:
     """A worker's side, one of the readers."""
 
-    def __init__(self, vllm_config: Any, shared_worker_lock: Any) -> None:
+    def __init__(self, vllm_config: Any, shared_worker_lock: Any, *, era: StoreEra | None = None) -> None:
         """`shared_worker_lock` is kept and never taken: what is shared with a process that may die can hang the others.
+
+        With the era `STORE_2026_11`, which the cache of P0 must have too, it is taken to count, as released. Raises
+        `InvalidArgumentError` for another era.
 
         Raises `NoWriterYetError` before P0 has made the segment, `NoNameError` if nothing names it.
         """
-        self._shm_cache = storage_from_config(vllm_config, create=False, reader_lock=shared_worker_lock)
+        self._shm_cache = storage_from_config(vllm_config, create=False, reader_lock=shared_worker_lock, era=era)
         self.world_size: int = self._shm_cache.n_readers
 
     def get_and_update_item(self, mm_item: Any, mm_hash: str) -> Any:

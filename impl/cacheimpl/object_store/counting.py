@@ -132,6 +132,11 @@ class CountingWriter:
             self.protected.discard(identity)
         return gone
 
+    def count_as_reader(self, address: int, lock: Any) -> None:
+        """One is counted in a live chunk, while no reader counts: a writer that has the readers' lock does it."""
+        with lock:
+            count_once_more(self._ring, address)
+
     def clear(self) -> None:
         """Every chunk goes, handed out or not (C-SHM-12); until 0.20.2 ids begin at 0 again (C-SHM-7)."""
         self._ring.clear()

@@ -72,14 +72,14 @@ class ReleasedObjectStorage(ObjectStorage[CountingWriter, CountingReader]):
     ) -> None:
         """`max_object_size` in bytes, with the count and the description. A reader brings the lock of all readers.
 
-        The lock is taken to count: a reader that is killed in between takes it along. Raises `NoLockError`,
-        `InvalidArgumentError`.
+        The lock is taken to count: a reader that is killed in between takes it along. A writer that has it counts as a
+        reader when it gets an item. Raises `NoLockError`, `InvalidArgumentError`.
         """
         check_era(era, StoreEra)
         super().__init__(max_object_size, n_readers, ring_buffer, serde_class, reader_lock)
         if getattr(ring_buffer, "era", None) is not RINGS[era.value]:
             raise InvalidArgumentError(f"ring_buffer must be a ReleasedRingBuffer of the era {RINGS[era.value].name}")
-        if not self.is_writer and not hasattr(reader_lock, "__enter__"):
+        if not hasattr(reader_lock, "__enter__") and not (self.is_writer and reader_lock is None):
             raise NoLockError("a reader brings the lock that it shares with the others (`reader_lock`)")
         self.era = era
         if self.is_writer:
@@ -120,25 +120,28 @@ class ReleasedObjectStorage(ObjectStorage[CountingWriter, CountingReader]):
     def get(
         self, address: int, monotonic_id: int, signature: Sequence[int] | None = None, key: str | None = None
     ) -> Any:
-        """The item there, as a copy, if it has this id; a reader counts once more in the chunk.
+        """The item there, as a copy, if it has this id; who has a lock counts once more in the chunk.
 
         From 0.33.0 on a reader brings signature and key. Raises `StaleHandleError`, `ForgedHandleError` (`ValueError`).
         """
+        if not self.is_writer and self.era is StoreEra.STORE_2026_11:
+            self.verify_signature(key, address, monotonic_id, signature)
         self._check_place(address, monotonic_id)
         if self.is_writer:
             return self._own(address, monotonic_id)
-        if self.era is StoreEra.STORE_2026_11:
-            self.verify_signature(key, address, monotonic_id, signature)
         with self.reader.reading(address, monotonic_id) as payload:
             return self.ser_de.deserialize(memoryview(bytearray(payload)))
 
     def _own(self, address: int, monotonic_id: int) -> Any:
-        """The writer's look, which counts nothing."""
+        """The writer's look, which counts only where it has the lock of the readers."""
         key = self.writer.id_index.get(monotonic_id)
         if key is None or self.ring_buffer.metadata[monotonic_id] != address:
             raise NotStoredError(no_item_there(address, monotonic_id))
         with self.ring_buffer.access_buf(address) as (data, _):
-            return self.ser_de.deserialize(memoryview(bytearray(data[COUNT_BYTES:])))
+            value = self.ser_de.deserialize(memoryview(bytearray(data[COUNT_BYTES:])))
+        if self._reader_lock is not None:
+            self.writer.count_as_reader(address, self._reader_lock)
+        return value
 
     def touch(self, key: str, address: int = 0, monotonic_id: int = 0, signature: Sequence[int] | None = None) -> None:
         """What an era calls a touch, which 0.11.0 does not have.
@@ -150,13 +153,14 @@ class ReleasedObjectStorage(ObjectStorage[CountingWriter, CountingReader]):
         """
         self._require("touch", StoreEra.STORE_2025_12, StoreEra.STORE_2026_11)
         checked_key(key)
+        if not self.is_writer and self.era is StoreEra.STORE_2026_11:
+            self.verify_signature(key, address, monotonic_id, signature)
         self._check_place(address, monotonic_id)
         if self.is_writer:
             self._touch_stored(key)
         elif self.era is StoreEra.STORE_2025_12:
             self.reader.touch(address)
         else:
-            self.verify_signature(key, address, monotonic_id, signature)
             self.reader.look(address, monotonic_id)
 
     def _touch_stored(self, key: str) -> None:
@@ -171,17 +175,23 @@ class ReleasedObjectStorage(ObjectStorage[CountingWriter, CountingReader]):
     def verify_signature(
         self, key: str | None, address: int, monotonic_id: int, signature: Sequence[int] | None
     ) -> None:
-        """Raises `ForgedHandleError` unless the handle was signed for this key; `NotInEraError` before 0.33.0."""
+        """Raises `ForgedHandleError` unless the handle was signed for this key; `NotInEraError` before 0.33.0.
+
+        At the writer its chunk must also be what is handed out now.
+        """
         self._require("verify_signature", StoreEra.STORE_2026_11)
         if not isinstance(key, str) or not isinstance(signature, Sequence) or len(signature) != SIGNATURE:
             raise ForgedHandleError(f"Invalid SHM handle signature: a handle needs a key and {SIGNATURE} bytes")
-        self._check_place(address, monotonic_id)
+        for name, number in (("address", address), ("monotonic_id", monotonic_id)):
+            whole(f"Invalid SHM handle signature: {name}", number, ForgedHandleError, least=0)
         try:
             given = bytes(signature)
         except (TypeError, ValueError):
             raise ForgedHandleError("Invalid SHM handle signature: its parts must be integers from 0 to 255") from None
         if not hmac.compare_digest(given, self._signed(key, address, monotonic_id)):
             raise ForgedHandleError(f"Invalid SHM handle signature: the writer issued no such handle for '{key}'")
+        if self.is_writer and self.writer.key_index.get(key) != (address, monotonic_id):
+            raise ForgedHandleError(f"Invalid SHM handle signature: another item, or none, is handed out for '{key}'")
 
     def _signed(self, key: str, address: int, identity: int) -> bytes:
         secret, said = self.ring_buffer.segment.block.secret, f"{address} {identity} {key}".encode()

@@ -6,6 +6,7 @@ import importlib
 import importlib.util
 import sys
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import pytest
@@ -14,6 +15,8 @@ from tests.impl.interfaces.release_tests.__main__ import counted
 from tests.impl.interfaces.release_tests.ledger import Entry, Outcome
 from tests.impl.interfaces.release_tests.suites import CHILD, LEDGERS, SUITES
 
+from cacheimpl.object_store import ReleasedObjectStorage, SingleWriterShmObjectStorage
+from cacheimpl.ring import ReleasedRingBuffer, SingleWriterShmRingBuffer
 from cacheproof.foundation.console import Progress
 from cacheproof.foundation.errors import ExitStatus, InputError
 
@@ -24,6 +27,7 @@ OURS = {
     "f::new": Outcome("passed"),
     "f::broken": Outcome("failed"),
 }
+STORE, SIDES = "cacheimpl.object_store", ("Sender", "Receiver")
 LISTED = [Entry("f::private", "private", "It reads a field."), Entry("f::broken", "release", "It needs a network.")]
 
 
@@ -129,3 +133,31 @@ def test_classes_are_replaced_when_they_are_imported(tmp_path: Path, monkeypatch
         assert user.Other.__module__ == "vllm.v1.core.kv_cache_manager"
         for name in [name for name in sys.modules if name.partition(".")[0] == "vllm"]:
             monkeypatch.delitem(sys.modules, name)
+
+
+@pytest.mark.parametrize(("era", "rules"), [("", False), ("STORE_2026_11", True)])
+def test_the_object_store_has_the_rules_of_its_era(era: str, rules: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A test of the release names no era. Without one, the ring, the store and the caches are the normative ones."""
+    for kind in (SingleWriterShmRingBuffer, ReleasedRingBuffer, SingleWriterShmObjectStorage, ReleasedObjectStorage):
+        monkeypatch.setattr(kind, "__init__", kind.__init__)
+    monkeypatch.setenv("CACHEPROOF_STORE", era)
+    spec = importlib.util.spec_from_file_location("ours", CHILD / "ours.py")
+    assert spec is not None
+    assert spec.loader is not None
+    hook: Any = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(hook)
+    made = hook.REPLACED["vllm.distributed.device_communicators.shm_object_storage"]
+    kinds = {name: hook.ours_for(name, *there) for name, there in made.items()}
+    ring = kinds["SingleWriterShmRingBuffer"](4096, create=True)
+    store = kinds["SingleWriterShmObjectStorage"](1024, 1, ring, reader_lock=Lock())
+    try:
+        assert isinstance(ring, ReleasedRingBuffer) is rules
+        assert isinstance(store, ReleasedObjectStorage) is rules
+        assert isinstance(store.handle(), kinds["ShmObjectStorageHandle"])
+        handle = store.put("a", b"text")
+        store.clear()
+        assert (len(store.id_index), handle) == (0 if rules else 1, (0, 0))
+        senders = [hook.ours_for(f"ShmObjectStore{side}Cache", STORE, f"ShmObjectStore{side}Cache") for side in SIDES]
+        assert [kind.__module__ == "ours" for kind in senders] == [rules, rules]
+    finally:
+        store.close()

@@ -10,7 +10,7 @@ import torch
 from tests.impl.interfaces.bad_input.shared_memory import SAYS, close, fresh_name
 from tests.impl.interfaces.bad_input.sorts import Call, Face, Sort, always, amount, count, lacking, one_of, within
 
-from cacheimpl.object_store import ShmObjectStoreReceiverCache, ShmObjectStoreSenderCache
+from cacheimpl.object_store import ShmObjectStoreReceiverCache, ShmObjectStoreSenderCache, StoreEra
 from cacheimpl.object_store.errors import ForgedHandleError, NotStoredError
 from cacheimpl.object_store.names import NAME_VARIABLE
 from cacheimpl.ring.errors import RingError
@@ -46,6 +46,7 @@ CONFIG: Sort = {
     **within(amount(), lambda bad: config(largest=bad), "mm_shm_cache_max_object_size_mb: "),
     **within(count(1), lambda bad: config(size=bad), "world_size: "),
 }
+ERA: Sort = one_of(3, "M3", StoreEra.STORE_2025_10, StoreEra.STORE_2025_12)
 HALF: Sort = {
     "half a handle": always({"address": SimpleNamespace(data=0)}),
     "address is none": always(dict.fromkeys(("address", "monotonic_id", "signature"))),
@@ -57,7 +58,7 @@ SENDER = Face(
     sender,
     RingError,
     {
-        "__init__": Call(lambda made: {"vllm_config": config()}, {"vllm_config": CONFIG}, says=TOLD),
+        "__init__": Call(lambda made: {"vllm_config": config()}, {"vllm_config": CONFIG, "era": ERA}, says=TOLD),
         "is_cached_item": Call(lambda made: {"mm_hash": "a"}, {"mm_hash": HASH}, says=TOLD),
         "is_cached": Call(lambda made: {"mm_hashes": ["a"]}, {"mm_hashes": one_of(None, 3, "a", [3])}, says=TOLD),
         "get_and_update_item": Call(
@@ -132,7 +133,7 @@ RECEIVER = Face(
     {
         "__init__": Call(
             lambda made: {"vllm_config": config(), "shared_worker_lock": object()},
-            {"vllm_config": CONFIG, "shared_worker_lock": {}},
+            {"vllm_config": CONFIG, "shared_worker_lock": {}, "era": ERA},
             misuse={"without a segment": (RingError, lambda made: ShmObjectStoreReceiverCache(config(), 1))},
             works=False,
             says=TOLD,

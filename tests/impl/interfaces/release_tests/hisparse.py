@@ -28,7 +28,7 @@ SECONDS_FOR_A_SEED = 120
 def loops(first: int, seeds: int, show: Progress) -> Any:
     """What came of the loads. Raises InconclusiveError if the run ended early."""
     place = running.Place(*sources.ensured(VERSION, show))
-    variables = running.environment(place, SUITES[VERSION], "", Path(os.devnull))
+    variables = running.environment(place, SUITES[VERSION], Path(os.devnull), ours=False)
     workers = Path(__file__).parents[2]
     variables["PYTHONPATH"] = os.pathsep.join((variables["PYTHONPATH"], str(workers)))
     done = subprocess.run(

@@ -43,7 +43,7 @@ def outcomes(place: Place, suite: Suite, files: Sequence[str], progress: Progres
         command = [str(place.python), "-m", "pytest", "-p", "ours", "-p", "no:cacheprovider", "--noconftest", "--tb=no"]
         command += [f"--timeout={SECONDS_FOR_A_TEST}", f"--rootdir={place.source}", *there]
         what = "with ours" if ours else "with the release's own classes"
-        variables = environment(place, suite, suite.rules if ours else "", result)
+        variables = environment(place, suite, result, ours=ours)
         status, lines = _followed(command, place, variables, what, progress)
         if status not in FINISHED or not result.exists():
             raise InconclusiveError(f"the tests {what} ended early: {lines[-1] if lines else f'status {status}'}")
@@ -51,7 +51,7 @@ def outcomes(place: Place, suite: Suite, files: Sequence[str], progress: Progres
     return {test: Outcome(end["outcome"], end["reason"], tuple(end["used"])) for test, end in told.items()}
 
 
-def environment(place: Place, suite: Suite, rules: str, result: Path) -> dict[str, str]:
+def environment(place: Place, suite: Suite, result: Path, *, ours: bool) -> dict[str, str]:
     """The variables that the tests run with. Without rules the release has its own classes."""
     older = (place.python.parents[1] / "older",) if suite.older else ()
     paths = (CHILD, place.source, *older, Path(cacheimpl.__file__).parents[1])
@@ -63,7 +63,8 @@ def environment(place: Place, suite: Suite, rules: str, result: Path) -> dict[st
         "HF_HUB_OFFLINE": "1",
         "VLLM_TARGET_DEVICE": "cpu",
         "VLLM_NO_USAGE_STATS": "1",
-        "CACHEPROOF_RULES": rules,
+        "CACHEPROOF_RULES": suite.rules if ours else "",
+        "CACHEPROOF_STORE": suite.store if ours else "",
         "CACHEPROOF_OUTCOMES": str(result),
     }
 

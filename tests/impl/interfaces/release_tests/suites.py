@@ -19,6 +19,8 @@ class Suite(NamedTuple):
     files: tuple[str, ...]
     older: bool = False
     """Whether it needs the older versions of some packages."""
+    store: str = ""
+    """The era of our object store and its ring; without one they have the normative rules."""
 
 
 CORE = tuple(
@@ -34,7 +36,7 @@ SINGLE = "tests/v1/core/test_single_type_kv_cache_manager.py"
 """Tests of the managers of one kind of layers, and of nothing that we replace."""
 
 SUITES: Mapping[str, Suite] = {
-    "0.33.0": Suite("KV_2026_11", (*CORE, "tests/v1/core/test_deferred_block_free.py", *SHARED)),
+    "0.33.0": Suite("KV_2026_11", (*CORE, "tests/v1/core/test_deferred_block_free.py", *SHARED), store="STORE_2026_11"),
     "0.20.2": Suite("KV_2025_10", (*CORE, *SHARED), older=True),
     "0.11.0": Suite("KV_2025_10", (*CORE, *SHARED), older=True),
 }

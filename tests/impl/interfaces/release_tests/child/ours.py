@@ -1,7 +1,8 @@
 """A pytest plug-in for a release's own tests: classes of `cacheimpl` in the place of the release's.
 
 It stands alone: the Python of a release's environment runs it, with `-p ours`. `CACHEPROOF_RULES` names the rules of
-our KV cache manager; without it the release keeps its own classes. `CACHEPROOF_OUTCOMES` is the file for the outcomes.
+our KV cache manager; without it the release keeps its own classes. `CACHEPROOF_STORE` names the era of our object
+store, which is normative without it. `CACHEPROOF_OUTCOMES` is the file for the outcomes.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from typing import Any
 
 import pytest
 
-RULES = os.environ.get("CACHEPROOF_RULES", "")
+RULES, STORE_ERA = os.environ.get("CACHEPROOF_RULES", ""), os.environ.get("CACHEPROOF_STORE", "")
 REASON = 240
 """Characters of a reason that are kept."""
 used: set[str] = set()
@@ -48,12 +49,11 @@ def watched(owner: str, name: str) -> Any:
     return ours
 
 
-def with_rules(ours: Any) -> type:
-    """The class with the rules of `CACHEPROOF_RULES`, whatever its caller says."""
-    rules = getattr(importlib.import_module(KV), RULES)
+def with_rules(ours: Any, **rules: Any) -> type:
+    """The class with rules that its caller does not know."""
 
     def begin(self: Any, *arguments: Any, **more: Any) -> None:
-        ours.__init__(self, *arguments, **{"rules": rules, **more})
+        ours.__init__(self, *arguments, **{**rules, **more})
 
     return type(ours.__name__, (ours,), {"__init__": begin, "__module__": __name__})
 
@@ -122,6 +122,27 @@ REGISTERED: Mapping[str, Mapping[str, tuple[str, str]]] = {
 }
 """Abstract classes of each module that take ours for one of theirs."""
 WITH_RULES = ("KVCacheManager",)
+RING = "SingleWriterShmRingBuffer"
+OF_ERA: Mapping[str, tuple[str, str]] = {
+    RING: ("cacheimpl.ring", "ReleasedRingBuffer"),
+    "SingleWriterShmObjectStorage": (STORE, "ReleasedObjectStorage"),
+    "ShmObjectStorageHandle": (f"{STORE}.eras", "ReleasedStorageHandle"),
+}
+"""What stands in the place of ours if the store has an era."""
+WITH_ERA = (RING, "SingleWriterShmObjectStorage", "ShmObjectStoreSenderCache", "ShmObjectStoreReceiverCache")
+
+
+def ours_for(name: str, owner: str, ours: str) -> Any:
+    """Our class for one of the release's, with the rules of `CACHEPROOF_RULES` and the era of `CACHEPROOF_STORE`."""
+    if name in WITH_RULES:
+        return with_rules(watched(owner, ours), rules=getattr(importlib.import_module(KV), RULES))
+    if not STORE_ERA:
+        return watched(owner, ours)
+    made = watched(*OF_ERA.get(name, (owner, ours)))
+    if name not in WITH_ERA:
+        return made
+    era = importlib.import_module(STORE).StoreEra[STORE_ERA]
+    return with_rules(made, era=importlib.import_module(f"{STORE}.counting").RINGS[era.value] if name == RING else era)
 
 
 def replace(module: ModuleType) -> None:
@@ -132,8 +153,7 @@ def replace(module: ModuleType) -> None:
         theirs = vars(module).get(name)
         if theirs is None or theirs.__module__ != module.__name__:  # another module's, which has replaced it
             continue
-        made = watched(owner, ours)
-        made = with_rules(made) if name in WITH_RULES else made
+        made = ours_for(name, owner, ours)
         for base in theirs.__mro__[1:] if isinstance(theirs, type) else ():
             if isinstance(base, abc.ABCMeta) and base.__module__.startswith("vllm."):
                 base.register(made)
