@@ -18,20 +18,26 @@ from cacheproof.releases.results.record import Violation
 from cacheproof.releases.results.running import RunningCase, reach_shown, running_cases
 
 ROOT = Path(__file__).parents[3]
-SCRIPT = ROOT / "docs" / "findings" / "running_engine.py"
+SCRIPTS = ROOT / "docs" / "findings"
 ENGINES = {f"vllm=={version}": (version, ()) for version in BUILDS} | {
     "vllm==0.33.0 with cacheimpl": ("0.33.0", ("scheduler_cls=cacheimpl.vllm.Scheduler",))
 }
 
 
-def test_the_record_has_the_cases_of_the_script() -> None:
+@pytest.mark.parametrize("script", ["running_engine", "running_engine_more"])
+def test_the_record_has_the_cases_of_the_script(script: str) -> None:
     table = next(
         node.value
-        for node in ast.parse(SCRIPT.read_text()).body
+        for node in ast.parse((SCRIPTS / f"{script}.py").read_text()).body
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id == "CASES"
     )
     names = {node.id for node in ast.walk(table) if isinstance(node, ast.Name)} - {"one"}
-    assert names == {case.name for case in running_cases()}
+    assert names == {case.name for case in running_cases() if case.script == script}
+
+
+def test_each_case_names_a_script_that_is_there() -> None:
+    assert {case.script for case in running_cases()} == {"running_engine", "running_engine_more"}
+    assert all((SCRIPTS / f"{case.script}.py").is_file() for case in running_cases())
 
 
 def test_each_case_has_its_part_of_the_page() -> None:
@@ -87,7 +93,7 @@ def test_the_script_ends_as_recorded(case: RunningCase, name: str, tmp_path: Pat
     if engine is None:
         pytest.skip(f"there is no whole engine: cacheproof target add vllm=={version} --engine")
     models = engine.folder / "models"
-    command = [str(engine.python), "-B", str(SCRIPT), case.name, str(models), *options]
+    command = [str(engine.python), "-B", str(SCRIPTS / f"{case.script}.py"), case.name, str(models), *options]
     environment = {**surroundings(engine), "PYTHONDONTWRITEBYTECODE": "1"}
     ended = subprocess.run(
         command, capture_output=True, text=True, check=False, env=environment, cwd=tmp_path, timeout=300

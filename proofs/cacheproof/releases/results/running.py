@@ -1,4 +1,4 @@
-"""What was seen on a running engine: the cases of `docs/findings/running_engine.py`, and how each ended where.
+"""What was seen on a running engine: the cases of the scripts in `docs/findings`, and how each ended where.
 
 A violation of a release whose entry was seen on that release's running engine has the strongest reach.
 """
@@ -35,6 +35,8 @@ class RunningCase(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     """The entries that it shows."""
     effect: str
     """What a user sees if it is seen."""
+    script: str = "running_engine"
+    """The name of the script, without `.py`."""
     ends: dict[str, ScriptEnding]
     """By engine: `vllm==0.33.0`, or `vllm==0.33.0 with cacheimpl`."""
 
