@@ -89,7 +89,7 @@ class HiSparseResidency(HiSparseGroups):
         return True
 
     def _block_is_taken(self, block: KVCacheBlock) -> None:
-        """The pool hands the block out: whoever reads it reads from the host from now on."""
+        """The pool hands the block out. Its requests read the page from the host from now on."""
         self.device_copies.drop_block(block)
         for request_id, page in self._readers.pop(block.block_id, set()):
             self._lose(request_id, page)

@@ -120,7 +120,7 @@ class ReleasedObjectStorage(ObjectStorage[CountingWriter, CountingReader]):
     def get(
         self, address: int, monotonic_id: int, signature: Sequence[int] | None = None, key: str | None = None
     ) -> Any:
-        """The item there, as a copy, if it has this id; who has a lock counts once more in the chunk.
+        """The item there, as a copy, if it has this id. A reader with a lock counts once more in the chunk.
 
         From 0.33.0 on a reader brings signature and key. Raises `StaleHandleError`, `ForgedHandleError` (`ValueError`).
         """
