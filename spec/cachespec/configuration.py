@@ -350,7 +350,7 @@ RELEASED = NORMATIVE_CONFIGURATION.era("M3", "configuration-2026-05", {}, {})
 """0.20.2 and 0.33.0 decide as is normative."""
 
 
-def invalid(config: Config) -> str | None:
+def malformed(config: Config) -> str | None:
     """What is wrong with the configuration, or None."""
     for name in config._fields:
         if not getattr(config, name) or min(getattr(config, name)) < 0:
@@ -380,7 +380,7 @@ COMPONENT: Component[Config, Deployment, Deployment] = Component(
     name="configuration",
     summary="which process has which cache for processed items, by settings",
     config=Config,
-    invalid=invalid,
+    malformed=malformed,
     operations=(Start, Profile),
     variants=variants(NORMATIVE_CONFIGURATION, BALANCED_OUTSIDE, RELEASED),
     observe=observe,

@@ -56,7 +56,7 @@ def test_every_name_is_one_of_the_configuration(component: AnyComponent) -> None
 
 
 def test_nested_arrays_are_as_deep_as_declared() -> None:
-    component: Any = replace(LRU, config=Nested, invalid=lambda config: None)
+    component: Any = replace(LRU, config=Nested, malformed=lambda config: None)
     made = Nested(rows=((1, 2), (), (3,)), pair=(4, 5))
     message = {"rows": [[1, 2], [], [3]], "pair": [4, 5]}
     assert config_to_message(made) == message

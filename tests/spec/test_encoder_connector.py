@@ -132,8 +132,8 @@ def test_what_was_loaded_for_a_request_preempted_in_the_same_step_is_loaded_all_
     [
         ({"encoder_connector": (3, 1)}, "must be 0, 1 or 2"),
         ({"encoder_connector": (1,)}, "each of the 2 contents"),
-        ({"external": (1, 0)}, "external is not specified together"),
-        ({"sends": (1, 0)}, "sends is not specified together"),
+        ({"external": (1, 0)}, "external together with encoder_connector"),
+        ({"sends": (1, 0)}, "sends together with encoder_connector"),
     ],
     ids=str,
 )

@@ -209,18 +209,6 @@ def test_a_turn_brings_the_items_of_its_own_input() -> None:
     assert [contents_of(where, request) for request in range(3)] == [(1,), (0,), ()]
 
 
-@pytest.mark.parametrize(
-    ("settings", "wrong"),
-    [
-        ({"load_failures": 1, "ahead": 2}, "with load_failures there is one step in flight"),
-        ({"shared_memory": 1, "turns": (0, 1)}, "turns is not specified together with shared memory"),
-        ({"shared_memory": 1, "running_resets": 1}, "running_resets is not specified together with shared memory"),
-    ],
-)
-def test_settings_that_an_engine_refuses(settings: dict[str, Any], wrong: str) -> None:
-    assert COMPONENT.invalid(with_settings("transfers", **settings)) == wrong
-
-
 @pytest.mark.parametrize("scope", sorted({scope for scope, _ in EVERY_BUG.values()}))
 def test_the_normative_engine_holds_where_the_bugs_are_planted(scope: str) -> None:
     found = run(config_of(scope), liveness=True)

@@ -25,7 +25,7 @@ from cachespec.scheduler import (
     State,
     Update,
 )
-from cachespec.scheduler.configuration import chains, encoder_config, invalid, kv_config
+from cachespec.scheduler.configuration import chains, encoder_config, kv_config
 from cachespec.scheduler.counts import aligned, at_least_none
 from cachespec.scheduler.feasibility import is_feasible
 
@@ -167,7 +167,7 @@ def test_the_parts_accept_what_they_are_given() -> None:
     ],
 )
 def test_a_configuration_that_is_wrong_is_refused(change: dict[str, object], said: str) -> None:
-    assert said in str(invalid(SMALL._replace(**change)))  # type: ignore[arg-type]  # wrong on purpose
+    assert said in str(COMPONENT.invalid(SMALL._replace(**change)))  # type: ignore[arg-type]  # wrong on purpose
 
 
 ALONE = SMALL._replace(prompts=(3,), outputs=(2,), items=(((0, 0, 2),),), max_running=1)

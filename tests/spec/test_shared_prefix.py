@@ -16,7 +16,6 @@ from cacheproof.search.reference import explore
 from cachespec.kernel import Operation, Outcome
 from cachespec.shared_prefix import COMPONENT, Add, Config, Finish, Step
 from cachespec.shared_prefix import transitions as rules
-from cachespec.shared_prefix.configuration import invalid
 
 EXAMPLE = Config(
     batch_tokens=8192,
@@ -115,8 +114,8 @@ DISTINCT = (((0, 1, 8),), ((1, 1, 8),), ((2, 0, 1),))
     ],
 )
 def test_what_is_wrong_with_a_configuration(changes: dict[str, Any], said: str) -> None:
-    assert said in (invalid(EXAMPLE._replace(**changes)) or "")
-    assert invalid(EXAMPLE) is None
+    assert said in (COMPONENT.invalid(EXAMPLE._replace(**changes)) or "")
+    assert COMPONENT.invalid(EXAMPLE) is None
 
 
 def test_an_answer_says_requests_and_tokens() -> None:

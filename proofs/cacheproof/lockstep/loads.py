@@ -5,7 +5,8 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from cachespec.scheduler.configuration import BY_PRIORITY, FIRST_COME, LENGTH, Config, Item, invalid
+from cachespec.scheduler import COMPONENT
+from cachespec.scheduler.configuration import BY_PRIORITY, FIRST_COME, LENGTH, Config, Item
 from cachespec.scheduler.feasibility import is_feasible
 
 CONTENTS = 2
@@ -16,7 +17,8 @@ def load(source: random.Random, *, wide: bool = False) -> Config:
     """Two to four requests with items, and little of everything that they share. `wide`: with rarer settings, too."""
     while True:
         config = widened(source, attempt(source)) if wide else attempt(source)
-        if invalid(config) is None and all(could_be_served(config, request) for request in range(len(config.prompts))):
+        servable = (could_be_served(config, request) for request in range(len(config.prompts)))
+        if COMPONENT.invalid(config) is None and all(servable):
             return config
 
 

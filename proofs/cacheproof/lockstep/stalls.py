@@ -19,8 +19,7 @@ from cacheproof.lockstep.tally import Limit, Tally
 from cacheproof.model.target import Target
 from cacheproof.model.wording import not_plain
 from cachespec.kernel import Code, Observation, Operation, Outcome
-from cachespec.scheduler import Abort, Add, Config, ResetPrefixCache, Schedule, Update
-from cachespec.scheduler.configuration import invalid
+from cachespec.scheduler import COMPONENT, Abort, Add, Config, ResetPrefixCache, Schedule, Update
 
 Calls = tuple[Operation, ...]
 Shown = Mapping[str, Observation]
@@ -273,7 +272,9 @@ def candidates(finding: Stall) -> Iterator[tuple[Config, Calls]]:
                 yield config, (*calls[:place], *calls[place + many :])
     for name in not_plain(config):
         plainer = config._replace(**{name: config._field_defaults[name]})
-        if invalid(plainer) is None and all(could_be_served(plainer, one) for one in range(len(config.prompts))):
+        if COMPONENT.invalid(plainer) is None and all(
+            could_be_served(plainer, one) for one in range(len(config.prompts))
+        ):
             yield plainer, calls
 
 

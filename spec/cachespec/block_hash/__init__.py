@@ -10,7 +10,7 @@ systems did. Source: semantics of the released block hashing (#11187, #11646, #1
 
 from __future__ import annotations
 
-from cachespec.block_hash.configuration import NONE, PLACEHOLDER, UNSALTED, Config, interchangeable, invalid
+from cachespec.block_hash.configuration import NONE, PLACEHOLDER, UNSALTED, Config, interchangeable, malformed
 from cachespec.block_hash.environment import unknown
 from cachespec.block_hash.eras import (
     DECODE_LEG,
@@ -79,7 +79,7 @@ COMPONENT: Component[Config, Hashing, View] = Component(
     name="block_hash",
     summary="keys of KV blocks: exact content, chained",
     config=Config,
-    invalid=invalid,
+    malformed=malformed,
     operations=OPERATIONS,
     variants=variants(
         NORMATIVE_BLOCK_HASH,

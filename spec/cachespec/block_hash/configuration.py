@@ -60,7 +60,7 @@ class Config(NamedTuple):
     """1: the last request is an adversary's: its contents have the digests of the first one's under the public seed."""
 
 
-def invalid(config: Config) -> str | None:
+def malformed(config: Config) -> str | None:
     """What is wrong with the configuration, or None."""
     for name in ("block_size", "requests", "prompt_tokens", "tokens"):
         if getattr(config, name) <= 0:

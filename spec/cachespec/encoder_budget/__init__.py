@@ -8,7 +8,7 @@ Read `operations`, `state` and `transitions` in this order, then `properties`; `
 
 from __future__ import annotations
 
-from cachespec.encoder_budget.configuration import Config, interchangeable, invalid
+from cachespec.encoder_budget.configuration import Config, interchangeable, malformed
 from cachespec.encoder_budget.environment import calls, unknown
 from cachespec.encoder_budget.eras import (
     AS_SET,
@@ -39,7 +39,7 @@ COMPONENT: Component[Config, Budget, View] = Component(
     name="encoder_budget",
     summary="the encoder's compute and cache budgets, and which items are admitted",
     config=Config,
-    invalid=invalid,
+    malformed=malformed,
     operations=OPERATIONS,
     variants=variants(
         NORMATIVE_BUDGET, CONSTANT, ONE_MORE, ONE_MORE_AS_REVIEWED, MERGED, CHECKED, IN_EMBEDDINGS, AS_SET

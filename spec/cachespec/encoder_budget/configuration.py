@@ -58,7 +58,7 @@ FLAGS = ("embeddings", "chunked", "whole")
 NOT_NEGATIVE = ("thresholds", "computes", "spaces")
 
 
-def invalid(config: Config) -> str | None:
+def malformed(config: Config) -> str | None:
     """What is wrong with the configuration, or None."""
     for name in POSITIVE:
         if not getattr(config, name) or min(getattr(config, name)) <= 0:

@@ -10,7 +10,7 @@ makes. Source: semantics of the released `EncoderCacheManager`.
 
 from __future__ import annotations
 
-from cachespec.encoder_cache.configuration import Config, interchangeable, invalid
+from cachespec.encoder_cache.configuration import Config, interchangeable, malformed
 from cachespec.encoder_cache.environment import calls, unknown
 from cachespec.encoder_cache.era_by_model import CacheByModel, by_model
 from cachespec.encoder_cache.era_encoder_decoder import ENCODER_DECODER
@@ -48,7 +48,7 @@ COMPONENT: Component[Config, Cache, View] = Component(
     name="encoder_cache",
     summary="encoder outputs shared by content, evicted for room",
     config=Config,
-    invalid=invalid,
+    malformed=malformed,
     operations=OPERATIONS,
     variants=variants(
         NORMATIVE_ENCODER_CACHE,

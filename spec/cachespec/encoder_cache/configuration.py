@@ -49,7 +49,7 @@ class Config(NamedTuple):
     that manager is a variant."""
 
 
-def invalid(config: Config) -> str | None:
+def malformed(config: Config) -> str | None:
     """What is wrong with the configuration, or None."""
     if config.capacity <= 0:
         return f"capacity must be positive, not {config.capacity}"

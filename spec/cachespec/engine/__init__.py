@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cachespec.engine.assembly import engine
-from cachespec.engine.configuration import Config, interchangeable, invalid
+from cachespec.engine.configuration import UNSPECIFIED, Config, interchangeable, malformed
 from cachespec.engine.environment import config_of, rules_out, unknown
 from cachespec.engine.eras import ERAS
 from cachespec.engine.normative import TRANSITIONS
@@ -46,7 +46,8 @@ COMPONENT: Component[Config, State, View] = Component(
     name="engine",
     summary="the whole engine: frontends, mirror, object store, scheduler, KV blocks, encoder cache, workers",
     config=Config,
-    invalid=invalid,
+    malformed=malformed,
+    unspecified=UNSPECIFIED,
     operations=(
         SubmitRequest,
         Deliver,

@@ -7,7 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from cachespec import mirror, object_store, scheduler
-from cachespec.kernel import Name, apart, joined
+from cachespec.kernel import Name, Unspecified, apart, is_on, joined, not_together
 from cachespec.object_store.configuration import Config as StoreConfig
 from cachespec.scheduler.configuration import CONTENT, is_turn, items_of
 
@@ -49,21 +49,12 @@ else:
     """All settings of the scheduler, and an engine's own. `scheduler_config` gives the former with their types."""
 
 
-def invalid(config: Config) -> str | None:
+def malformed(config: Config) -> str | None:
     """What is wrong with the configuration, or None."""
     if config.workers < 1 or config.resets < 0:
         return "workers must be positive, and resets not negative"
     if config.shared_memory not in (0, 1):
         return f"shared_memory must be 0 or 1, not {config.shared_memory}"
-    if config.shared_memory and (scheduler_config(config).ahead != 1 or frontends(config) != 1):
-        return "with shared memory there is one frontend, and one step in flight"
-    for name in ("running_resets", "turns"):
-        if config.shared_memory and getattr(config, name):
-            return f"{name} is not specified together with shared memory"
-    if scheduler_config(config).load_failures and scheduler_config(config).ahead != 1:
-        return "with load_failures there is one step in flight"
-    if any(scheduler_config(config).encoder_connector) or scheduler_config(config).pooling:
-        return "encoder_connector and pooling are not specified for an engine"
     wrong = scheduler.COMPONENT.invalid(scheduler_config(config))
     if wrong is not None:
         return wrong
@@ -76,6 +67,16 @@ def invalid(config: Config) -> str | None:
     return mirror.COMPONENT.invalid(mirror_config(config)) or (
         object_store.COMPONENT.invalid(store_config(config)) if config.shared_memory else None
     )
+
+
+def uses_memory(config: Config) -> bool:
+    """Whether items travel through shared memory."""
+    return config.shared_memory == 1
+
+
+def is_ahead(config: Config) -> bool:
+    """Whether a step may be scheduled while another one is in flight."""
+    return scheduler_config(config).ahead > 1
 
 
 def requests(config: Config) -> range:
@@ -148,3 +149,19 @@ def interchangeable(config: Config) -> Mapping[str, tuple[tuple[int, ...], ...]]
         "sender": apart(frontends(config)),
         "worker": apart(config.workers),
     }
+
+
+UNSPECIFIED: tuple[Unspecified[Config], ...] = (
+    Unspecified("ahead above 1 together with shared_memory", lambda config: uses_memory(config) and is_ahead(config)),
+    Unspecified(
+        "several senders together with shared_memory", lambda config: uses_memory(config) and frontends(config) > 1
+    ),
+    *not_together("shared_memory", "running_resets", "turns"),
+    Unspecified(
+        "ahead above 1 together with load_failures",
+        lambda config: is_ahead(config) and scheduler_config(config).load_failures == 1,
+    ),
+    Unspecified("encoder_connector for an engine", lambda config: is_on(config, "encoder_connector")),
+    Unspecified("pooling for an engine", lambda config: is_on(config, "pooling")),
+)
+"""What an engine has no rules for, beside what its scheduler has none for."""

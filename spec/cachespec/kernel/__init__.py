@@ -45,6 +45,7 @@ from cachespec.kernel.service import (
     Tokens,
     Told,
 )
+from cachespec.kernel.unspecified import Unspecified, is_on, not_together, refused_with
 
 __all__ = [
     "ABSENT",
@@ -95,14 +96,18 @@ __all__ = [
     "Told",
     "Transition",
     "Transitions",
+    "Unspecified",
     "Variant",
     "apart",
     "distinct",
     "each_once",
+    "is_on",
     "joined",
     "lifted",
     "lifted_progress",
     "lifted_steps",
+    "not_together",
+    "refused_with",
     "unset",
     "variants",
     "with_fields",

@@ -14,6 +14,7 @@ from cachespec.kernel.outcome import DIVERGED, UNSUPPORTED, Code, Outcome
 from cachespec.kernel.own_names import OwnNames
 from cachespec.kernel.properties import Progress, Safety, Step
 from cachespec.kernel.service import Rounds, Service
+from cachespec.kernel.unspecified import Unspecified
 
 Config = TypeVar("Config")
 State = TypeVar("State")
@@ -233,7 +234,8 @@ class Variant(Generic[Config, State, View]):
 class Component(Generic[Config, State, View]):
     """One cache or protocol: its vocabulary, its behaviours, and what must hold of them.
 
-    `config` is a NamedTuple of integers and tuples of integers; `invalid` says what is wrong with one, or None.
+    `config` is a NamedTuple of integers and tuples of integers; `malformed` says what is wrong with one, or None.
+    `unspecified` is what a well-formed one may ask for that the component has no rules for.
     `interchangeable` gives, for each sort of name, the classes of names that may be exchanged with one another.
     `observe` gives the public observables of a view, by name: all that an implementation under test has to show.
     `observables` says of each what it holds, in which order and unit; `{sender}` in a name stands for a number.
@@ -250,7 +252,7 @@ class Component(Generic[Config, State, View]):
     name: str
     summary: str
     config: type[Config]
-    invalid: Callable[[Config], str | None]
+    malformed: Callable[[Config], str | None]
     operations: tuple[type[Operation], ...]
     variants: Mapping[str, Variant[Config, Any, View]]
     observe: Callable[[Config, View], Mapping[str, Observation]]
@@ -266,6 +268,12 @@ class Component(Generic[Config, State, View]):
     service: Service[Config] | Rounds[Config] | None = None
     rules: tuple[Rule[Config, Any], ...] = ()
     own_names: OwnNames[Config, Any] | None = None
+    unspecified: tuple[Unspecified[Config], ...] = ()
+
+    def invalid(self, config: Config) -> str | None:
+        """Why a configuration is refused, or None."""
+        missing = (each.refusal for each in self.unspecified if each.holds(config))
+        return self.malformed(config) or next(missing, None)
 
     def switched_off(self, config: Config) -> Mapping[type[Operation], str]:
         """The operations that a configuration rules out, each with the reason."""

@@ -11,7 +11,7 @@ makes.
 from __future__ import annotations
 
 from cachespec.kernel import Component, variants
-from cachespec.kv_blocks.configuration import Config, interchangeable, invalid
+from cachespec.kv_blocks.configuration import UNSPECIFIED, Config, interchangeable, malformed
 from cachespec.kv_blocks.environment import unknown
 from cachespec.kv_blocks.eras import (
     K0,
@@ -49,7 +49,8 @@ COMPONENT: Component[Config, Pool, View] = Component(
     name="kv_blocks",
     summary="KV blocks shared by prefix and reallocated from the free queue",
     config=Config,
-    invalid=invalid,
+    malformed=malformed,
+    unspecified=UNSPECIFIED,
     operations=OPERATIONS,
     variants=variants(
         NORMATIVE_KV_BLOCKS,

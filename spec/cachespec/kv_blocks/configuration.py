@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, NamedTuple
 
-from cachespec.kernel import Name
+from cachespec.kernel import Name, Unspecified, not_together
 
 Request = Annotated[int, Name("request")]
 
@@ -65,7 +65,7 @@ class Config(NamedTuple):
     """1: callers keep the order of the engine's own scheduler (see `environment`). 0: any call at any time."""
 
 
-def invalid(config: Config) -> str | None:
+def malformed(config: Config) -> str | None:
     """What is wrong with the configuration, or None."""
     if config.block_size <= 0 or config.blocks <= 0:
         return "block_size and blocks must be positive"
@@ -110,12 +110,14 @@ def _invalid_environment(config: Config) -> str | None:
         return "a prompt is longer than its request"
     if config.groups and len(config.lengths) % 2:
         return "with groups there must be two tables for each request"
-    if config.groups and config.rollbacks:
-        return "with groups no tokens are computed again: rollbacks must be 0"
     for name in ("withdrawals", "rollbacks", "evictions", "resets", "commons", "groups", "repeats", "disciplined"):
         if getattr(config, name) not in (0, 1):
             return f"{name} must be 0 or 1, not {getattr(config, name)}"
     return None
+
+
+UNSPECIFIED: tuple[Unspecified[Config], ...] = not_together("groups", "rollbacks")
+"""What a pool has no rules for."""
 
 
 def content_of(config: Config, request: Request, position: Position) -> Content:

@@ -10,7 +10,7 @@ Read `state`, `telling` and `transitions` in this order, then `properties`.
 from __future__ import annotations
 
 from cachespec.kernel import Component, variants
-from cachespec.kv_events.configuration import Config, config_of, interchangeable, invalid, unknown
+from cachespec.kv_events.configuration import Config, config_of, interchangeable, malformed, unknown
 from cachespec.kv_events.eras import K1, K1B, K2, NORMATIVE_KV_EVENTS
 from cachespec.kv_events.operations import OPERATIONS, TakeEvents
 from cachespec.kv_events.properties import PROGRESS, SAFETY, STEPS
@@ -30,7 +30,7 @@ COMPONENT: Component[Config, Publisher, View] = Component(
     name="kv_events",
     summary="KV cache events: what a manager reports of the blocks that can be found",
     config=Config,
-    invalid=invalid,
+    malformed=malformed,
     operations=OPERATIONS,
     variants=variants(NORMATIVE_KV_EVENTS, K1, K1B, K2),
     observe=observe,

@@ -60,7 +60,7 @@ def told_hashes(config: Config) -> tuple[int, ...]:
     return tuple(sorted({hash_of(pool, content) for chain in config.chains for content in chain}))
 
 
-def invalid(config: Config) -> str | None:
+def malformed(config: Config) -> str | None:
     """What is wrong with the configuration, or None."""
     if config.queued <= 0:
         return "queued must be positive"

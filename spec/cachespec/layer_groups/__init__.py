@@ -11,7 +11,17 @@ calls a scope makes.
 from __future__ import annotations
 
 from cachespec.kernel import Component, variants
-from cachespec.layer_groups.configuration import CHUNK, CROSS, FULL, STATE, WINDOW, Config, interchangeable, invalid
+from cachespec.layer_groups.configuration import (
+    CHUNK,
+    CROSS,
+    FULL,
+    STATE,
+    UNSPECIFIED,
+    WINDOW,
+    Config,
+    interchangeable,
+    malformed,
+)
 from cachespec.layer_groups.environment import unknown
 from cachespec.layer_groups.eras import K1, K1B, K2, NORMATIVE_LAYER_GROUPS, SAME_STEP
 from cachespec.layer_groups.operations import (
@@ -31,7 +41,8 @@ COMPONENT: Component[Config, Pool, View] = Component(
     name="layer_groups",
     summary="groups of layers of different kinds in one pool of blocks",
     config=Config,
-    invalid=invalid,
+    malformed=malformed,
+    unspecified=UNSPECIFIED,
     operations=OPERATIONS,
     variants=variants(NORMATIVE_LAYER_GROUPS, K1, K1B, K2, SAME_STEP),
     observe=observe,

@@ -7,7 +7,7 @@ from itertools import pairwise
 from math import lcm
 from typing import Annotated, NamedTuple
 
-from cachespec.kernel import Name
+from cachespec.kernel import Name, Unspecified
 
 Request = Annotated[int, Name("request")]
 
@@ -132,7 +132,7 @@ def key_of(config: Config, request: Request, group: Group, position: Position) -
     return group, chain[last] if last < len(chain) else NOTHING
 
 
-def invalid(config: Config) -> str | None:
+def malformed(config: Config) -> str | None:
     """What is wrong with the configuration, or None."""
     return (
         _invalid_groups(config)
@@ -155,8 +155,6 @@ def _invalid_groups(config: Config) -> str | None:
         return "sizes must be multiples of hash_size"
     if len(config.kinds) > 1 and len(set(sorts_of(config))) == 1:
         return "the groups are all of one sort: layers of one sort are one group"
-    if len({size for kind, _, size in sorts_of(config) if kind == FULL}) > 1:
-        return "groups of full attention must have blocks of one size"
     if config.many not in (0, 1) or bool(config.many) != has_many(config):
         return f"many must be {int(has_many(config))} with these groups"
     return None
@@ -169,23 +167,16 @@ def _invalid_spans(config: Config) -> str | None:
             return f"group {group} has no span, so its span must be 0"
         if kind == WINDOW and span < 2:
             return f"the window of group {group} must be at least 2"
-        if kind == CHUNK and (span <= 0 or span % size or len(set(config.sizes)) > 1):
-            return f"the chunk of group {group} must be a multiple of the block size, which must be that of all groups"
+        if kind == CHUNK and (span <= 0 or span % size):
+            return f"the chunk of group {group} must be a multiple of the block size"
         if kind == CROSS and span <= 0:
             return f"group {group} needs encoder tokens"
-        if kind == STATE and size != config.hash_size:
-            return f"a block of group {group} must be a hash block: hits within a state's block are not modelled"
     return None
 
 
 def _invalid_drafting(config: Config) -> str | None:
     if len(config.drafting) not in (0, len(config.kinds)) or any(flag not in (0, 1) for flag in config.drafting):
         return "drafting must be empty or have 0 or 1 for each group"
-    if any(config.drafting) and (CHUNK in config.kinds or CROSS in config.kinds):
-        return "draft layers are not modelled beside chunked local attention or cross attention"
-    for group, kind in enumerate(config.kinds):
-        if kind == FULL and is_drafting(config, group) and size_of(config, group) != config.hash_size:
-            return f"a block of group {group} must be a hash block, because it has draft layers of full attention"
     if config.drafting and len(set(zip(sorts_of(config), config.drafting, strict=True))) > len(set(sorts_of(config))):
         return "groups of one sort must have draft layers all or none"
     return None
@@ -227,12 +218,43 @@ def _invalid_rest(config: Config) -> str | None:
         return "a prompt is longer than its request"
     if config.external < 0 or any(step <= 0 for step in config.steps):
         return "external must not be negative, and steps must be positive"
-    if config.external and not caches(config):
-        return "KV from outside is not modelled beside cross attention"
     for name in ("ahead", "resets", "disciplined"):
         if getattr(config, name) not in (0, 1):
             return f"{name} must be 0 or 1, not {getattr(config, name)}"
     return None
+
+
+UNSPECIFIED: tuple[Unspecified[Config], ...] = (
+    Unspecified("groups of full attention with blocks of different sizes", lambda config: len(full_sizes(config)) > 1),
+    Unspecified(
+        "chunked local attention together with blocks of different sizes",
+        lambda config: CHUNK in config.kinds and len(set(config.sizes)) > 1,
+    ),
+    Unspecified("state-space layers with blocks larger than hash blocks", lambda config: has_larger(config, STATE)),
+    Unspecified(
+        "drafting together with chunked local attention", lambda config: any(config.drafting) and CHUNK in config.kinds
+    ),
+    Unspecified("drafting together with cross attention", lambda config: any(config.drafting) and not caches(config)),
+    Unspecified(
+        "draft layers of full attention with blocks larger than hash blocks",
+        lambda config: has_larger(config, FULL, drafting=True),
+    ),
+    Unspecified("external together with cross attention", lambda config: config.external > 0 and not caches(config)),
+)
+"""What groups of layers have no rules for."""
+
+
+def full_sizes(config: Config) -> set[int]:
+    """The block sizes of groups of full attention."""
+    return {size for kind, _, size in sorts_of(config) if kind == FULL}
+
+
+def has_larger(config: Config, wanted: int, *, drafting: bool = False) -> bool:
+    """Whether a group of this kind, with draft layers or not, has blocks larger than hash blocks."""
+    return any(
+        kind == wanted and size_of(config, group) != config.hash_size and (is_drafting(config, group) or not drafting)
+        for group, kind in enumerate(config.kinds)
+    )
 
 
 def sorts_of(config: Config) -> list[tuple[int, int, int]]:

@@ -10,7 +10,7 @@ Read `operations`, `state` and `transitions` in this order, then `properties` an
 from __future__ import annotations
 
 from cachespec.kernel import Component, variants
-from cachespec.lru.configuration import NOBODY, Config, Key, interchangeable, invalid
+from cachespec.lru.configuration import NOBODY, Config, Key, interchangeable, malformed
 from cachespec.lru.eras import GHOST, RELEASED, STALE_GROWTH
 from cachespec.lru.normative import NORMATIVE_LRU
 from cachespec.lru.operations import OPERATIONS, Clear, Contains, Evict, Get, Lookup, Pin, Pop, Put, Stat, Touch
@@ -56,7 +56,7 @@ COMPONENT: Component[Config, Cache, View] = Component(
     name="lru",
     summary="an LRU cache limited in bytes",
     config=Config,
-    invalid=invalid,
+    malformed=malformed,
     operations=OPERATIONS,
     variants=variants(NORMATIVE_LRU, RELEASED, GHOST, STALE_GROWTH),
     observe=observe,

@@ -27,7 +27,7 @@ class Config(NamedTuple):
     """The maximum number of keys pinned at the same time."""
 
 
-def invalid(config: Config) -> str | None:
+def malformed(config: Config) -> str | None:
     """What is wrong with the configuration, or None."""
     if config.capacity <= 0:
         return f"capacity must be positive, not {config.capacity}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cachespec.kernel import Component, variants
-from cachespec.mirror.configuration import Config, interchangeable, invalid
+from cachespec.mirror.configuration import Config, interchangeable, malformed
 from cachespec.mirror.eras import M0, M0B, M1, M2, M2B, M3
 from cachespec.mirror.normal_form import normal
 from cachespec.mirror.normative import NORMATIVE_MIRROR
@@ -22,7 +22,7 @@ COMPONENT: Component[Config, object, View] = Component(
     name="mirror",
     summary="the processor cache that P0 (frontend) and P1 (engine core) keep in step",
     config=Config,
-    invalid=invalid,
+    malformed=malformed,
     operations=OPERATIONS,
     variants=variants(replace(NORMATIVE_MIRROR, normal=normal), M0, M0B, M1, M2, M2B, M3),
     observe=observe,

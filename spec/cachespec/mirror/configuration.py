@@ -68,7 +68,7 @@ class Config(NamedTuple):
     """The maximum number of faults of a run; -1: any number."""
 
 
-def invalid(config: Config) -> str | None:
+def malformed(config: Config) -> str | None:
     """What is wrong with the configuration, or None."""
     if config.capacity <= 0:
         return f"capacity must be positive, not {config.capacity}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from cachespec.kernel import Component, variants
 from cachespec.object_store.completeness import COMPLETENESS
-from cachespec.object_store.configuration import Config, interchangeable, invalid
+from cachespec.object_store.configuration import Config, interchangeable, malformed
 from cachespec.object_store.environment import unknown
 from cachespec.object_store.eras import M1, M2, M3, STRIPPED, TOUCHING_UNCHECKED, UNSIGNED
 from cachespec.object_store.normative import NORMATIVE_STORE
@@ -22,7 +22,7 @@ COMPONENT: Component[Config, Store, View] = Component(
     name="object_store",
     summary="multimodal items in shared memory, written once and read by every worker",
     config=Config,
-    invalid=invalid,
+    malformed=malformed,
     operations=OPERATIONS,
     variants=variants(NORMATIVE_STORE, M1, M2, M3, STRIPPED, TOUCHING_UNCHECKED, UNSIGNED),
     observe=observe,

@@ -97,7 +97,7 @@ class Config(NamedTuple):
     """1: the message that sends a request to the workers may be delivered twice."""
 
 
-def invalid(config: Config) -> str | None:
+def malformed(config: Config) -> str | None:
     """What is wrong with the configuration, or None."""
     if config.payloads and min(config.payloads) < 1:
         return "payloads must be positive"
@@ -118,7 +118,7 @@ def invalid(config: Config) -> str | None:
     for name in (*SWITCHES, *FAULTS):
         if getattr(config, name) not in (0, 1):
             return f"{name} must be 0 or 1, not {getattr(config, name)}"
-    return of_the_ring.invalid(ring_config(config))
+    return of_the_ring.malformed(ring_config(config))
 
 
 @cache

@@ -10,7 +10,7 @@ Read `operations`, `state`, `prefixes`, `tables`, `worker` and `transitions` in 
 from __future__ import annotations
 
 from cachespec.kernel import Component, variants
-from cachespec.partial_hits.configuration import FULL, STATE, Config, interchangeable, invalid
+from cachespec.partial_hits.configuration import FULL, STATE, Config, interchangeable, malformed
 from cachespec.partial_hits.environment import unknown
 from cachespec.partial_hits.eras import K2, NORMATIVE_PARTIAL_HITS
 from cachespec.partial_hits.operations import (
@@ -29,7 +29,7 @@ COMPONENT: Component[Config, Pool, View] = Component(
     name="partial_hits",
     summary="prefix hits that end within a block, and copy-on-write",
     config=Config,
-    invalid=invalid,
+    malformed=malformed,
     operations=OPERATIONS,
     variants=variants(NORMATIVE_PARTIAL_HITS, K2),
     observe=observe,

@@ -88,7 +88,7 @@ def content_at(config: Config, request: Request, tokens: int) -> Content:
     return chain[tokens - 1] if 0 < tokens <= len(chain) else NOTHING
 
 
-def invalid(config: Config) -> str | None:
+def malformed(config: Config) -> str | None:
     """What is wrong with the configuration, or None."""
     return _invalid_sizes(config) or _invalid_chains(config) or _invalid_lengths(config) or _invalid_rest(config)
 

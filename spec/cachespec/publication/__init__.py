@@ -11,7 +11,7 @@ Read `operations`, `state` and `transitions` in this order, then `properties` an
 from __future__ import annotations
 
 from cachespec.kernel import Component, variants
-from cachespec.publication.configuration import Config, interchangeable, invalid
+from cachespec.publication.configuration import Config, interchangeable, malformed
 from cachespec.publication.environment import unknown
 from cachespec.publication.eras import DROPPING, NORMATIVE_PUBLICATION, WITHOUT_BARRIER
 from cachespec.publication.operations import OPERATIONS
@@ -22,7 +22,7 @@ COMPONENT: Component[Config, Exchange, View] = Component(
     name="publication",
     summary="publishing a chunk of shared memory to its readers, store by store",
     config=Config,
-    invalid=invalid,
+    malformed=malformed,
     operations=OPERATIONS,
     variants=variants(NORMATIVE_PUBLICATION, WITHOUT_BARRIER, DROPPING),
     observe=observe,

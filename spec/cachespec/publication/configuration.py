@@ -37,7 +37,7 @@ class Config(NamedTuple):
     """How often the writer may die and be started again."""
 
 
-def invalid(config: Config) -> str | None:
+def malformed(config: Config) -> str | None:
     """What is wrong with the configuration, or None."""
     if config.readers < 1:
         return f"there must be a reader, not {config.readers}"

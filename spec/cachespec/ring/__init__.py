@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from cachespec.kernel import Component, variants
 from cachespec.ring.chunks import MayGo, Ring, clear_chunks, empty_ring, free_chunks, reserve
-from cachespec.ring.configuration import Config, interchangeable, invalid
+from cachespec.ring.configuration import Config, interchangeable, malformed
 from cachespec.ring.environment import unknown
 from cachespec.ring.eras import BEGINNING_AGAIN, KEEPING_IDS, NORMATIVE_RING, STAYING_BEHIND
 from cachespec.ring.operations import OPERATIONS, Allocate, Clear, Free, Read, Restart, Revoke
@@ -24,7 +24,7 @@ COMPONENT: Component[Config, Segment, View] = Component(
     name="ring",
     summary="the shared-memory ring: one process writes chunks, others read them",
     config=Config,
-    invalid=invalid,
+    malformed=malformed,
     operations=OPERATIONS,
     variants=variants(NORMATIVE_RING, STAYING_BEHIND, BEGINNING_AGAIN, KEEPING_IDS),
     observe=observe,

@@ -51,7 +51,7 @@ class Config(NamedTuple):
     """How often the writer may die and be started again."""
 
 
-def invalid(config: Config) -> str | None:
+def malformed(config: Config) -> str | None:
     """What is wrong with the configuration, or None."""
     if config.header < 2 or config.header % 2 == 1:
         return f"header must be two fields of one width, not {config.header} units"

@@ -15,7 +15,7 @@ schedulers differ.
 from __future__ import annotations
 
 from cachespec.kernel import NORMATIVE, Component, Variant, variants
-from cachespec.scheduler.configuration import Config, interchangeable, invalid
+from cachespec.scheduler.configuration import UNSPECIFIED, Config, interchangeable, malformed
 from cachespec.scheduler.environment import calls, unknown
 from cachespec.scheduler.eras import S0, S1, S2, S2B, S3
 from cachespec.scheduler.normative import RULES, TRANSITIONS
@@ -59,7 +59,8 @@ COMPONENT: Component[Config, State, View] = Component(
     name="scheduler",
     summary="the scheduling step: tokens, KV blocks and encoder outputs for requests",
     config=Config,
-    invalid=invalid,
+    malformed=malformed,
+    unspecified=UNSPECIFIED,
     operations=OPERATIONS,
     variants=variants(NORMATIVE_SCHEDULER, S0, S1, S2, S2B, S3, *SINGLE_FAULTS),
     observe=observe,

@@ -7,7 +7,7 @@ from functools import cache
 from typing import Annotated, NamedTuple
 
 from cachespec import encoder_cache, kv_blocks
-from cachespec.kernel import Name
+from cachespec.kernel import Name, Unspecified, not_together
 
 Request = Annotated[int, Name("request")]
 
@@ -52,35 +52,6 @@ OF_REQUESTS = (
     "turns",
 )
 """Settings that have a value for each request, or are empty."""
-
-NOT_WITH_TURNS = (
-    "external",
-    "sends",
-    "stops",
-    "min_tokens",
-    "grammars",
-    "running_resets",
-)
-"""Settings that are refused together with turns."""
-
-NOT_WITH_ENCODER_DECODER = (
-    "chunked_prefill",
-    "prefix_caching",
-    "whole_items",
-    "long_prefill_threshold",
-    "alignment",
-    "external",
-    "sends",
-    "turns",
-)
-"""Settings that are 0 or empty for an encoder-decoder model. Releases switch the first two and the threshold off, do
-not apply the third, and refuse connectors."""
-
-NOT_WITH_ENCODER_CONNECTOR = ("external", "sends", "turns", "encoder_decoder")
-"""Settings that are refused together with an encoder connector."""
-
-NOT_WITH_POOLING = ("drafts", "stops", "min_tokens", "grammars", "external", "sends", "turns", "encoder_decoder")
-"""Settings that are 0 or empty for a pooling model, which has no output."""
 
 STORED, EXPECTED = 1, 2
 """What an encoder connector says of a content: it has the encoder output, or the output is on its way."""
@@ -180,7 +151,7 @@ class Config(NamedTuple):
     counts as its one output token, which no later step reads."""
 
 
-def invalid(config: Config) -> str | None:
+def malformed(config: Config) -> str | None:
     """What is wrong with the configuration, or None."""
     sizes = (config.block_size, config.kv_blocks, config.token_budget, config.max_running, config.max_model_len)
     if min(sizes) <= 0 or config.ahead <= 0:
@@ -257,18 +228,10 @@ def _invalid_transfers(config: Config) -> str | None:
         return "loads_later and load_failures need external: the tokens that are loaded"
     if config.failed_loads_end and not config.load_failures:
         return "failed_loads_end needs load_failures"
-    if config.running_resets and (any(config.loads_later) or any(config.sends)):
-        return "running_resets is not specified together with loads_later or sends: a transfer keeps its blocks"
     return None
 
 
 def _invalid_turns(config: Config) -> str | None:
-    if not any(config.turns):
-        return None
-    for name in NOT_WITH_TURNS:
-        given = getattr(config, name)
-        if any(given) if isinstance(given, tuple) else given:
-            return f"{name} is not specified together with turns"
     for request in range(len(config.prompts)):
         if not is_turn(config, request):
             continue
@@ -287,13 +250,7 @@ def _invalid_turns(config: Config) -> str | None:
 
 
 def _invalid_model(config: Config) -> str | None:
-    if config.encoder_decoder == 0:
-        return None
-    for name in NOT_WITH_ENCODER_DECODER:
-        given = getattr(config, name)
-        if any(given) if isinstance(given, tuple) else given:
-            return f"{name} must be 0 or empty for an encoder-decoder model"
-    if any(item[START] > 0 for items in config.items for item in items):
+    if config.encoder_decoder and any(item[START] > 0 for items in config.items for item in items):
         return "the items of an encoder-decoder model begin at 0"
     return None
 
@@ -303,27 +260,29 @@ def _invalid_connector(config: Config) -> str | None:
         return None
     if min(config.encoder_connector) < 0 or max(config.encoder_connector) > EXPECTED:
         return f"encoder_connector must be 0, {STORED} or {EXPECTED} for each content"
-    for name in NOT_WITH_ENCODER_CONNECTOR:
-        given = getattr(config, name)
-        if any(given) if isinstance(given, tuple) else given:
-            return f"{name} is not specified together with encoder_connector"
     if len(config.encoder_connector) != len(encoder_config(config).sizes):
         return f"encoder_connector must be given for each of the {len(encoder_config(config).sizes)} contents"
     return None
 
 
 def _invalid_pooling(config: Config) -> str | None:
-    if config.pooling == 0:
-        return None
-    for name in NOT_WITH_POOLING:
-        given = getattr(config, name)
-        if any(given) if isinstance(given, tuple) else given:
-            return f"{name} must be 0 or empty for a pooling model"
-    if config.ahead > 1:
-        return "a pooling model has one step in flight: ahead must be 1"
-    if max(config.outputs) > 1:
+    if config.pooling and max(config.outputs) > 1:
         return "the outputs of a pooling model are 1"
     return None
+
+
+UNSPECIFIED: tuple[Unspecified[Config], ...] = (
+    *not_together("turns", "external", "sends", "stops", "min_tokens", "grammars", "running_resets"),
+    *not_together("running_resets", "loads_later", "sends"),  # a transfer keeps its blocks
+    # Releases switch the first two and the threshold off, do not apply `whole_items`, and refuse connectors.
+    *not_together("encoder_decoder", "chunked_prefill", "prefix_caching", "whole_items", "long_prefill_threshold"),
+    *not_together("encoder_decoder", "alignment", "external", "sends", "turns"),
+    *not_together("encoder_connector", "external", "sends", "turns", "encoder_decoder"),
+    *not_together("pooling", "drafts", "stops", "min_tokens", "grammars", "external", "sends", "turns"),
+    *not_together("pooling", "encoder_decoder"),
+    Unspecified("ahead above 1 together with pooling", lambda config: config.ahead > 1 and config.pooling == 1),
+)
+"""What a scheduler has no rules for: the settings that it refuses together."""
 
 
 def _continues(config: Config, turn: Request, kept: int) -> bool:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 from cachespec.kernel import NORMATIVE, Component, Variant, variants
-from cachespec.shared_prefix.configuration import Config, interchangeable, invalid
+from cachespec.shared_prefix.configuration import Config, interchangeable, malformed
 from cachespec.shared_prefix.environment import calls
 from cachespec.shared_prefix.eras import (
     CONSTANT,
@@ -43,7 +43,7 @@ COMPONENT: Component[Config, Any, View] = Component(
     name="shared_prefix",
     summary="a cached prefix that ends inside an item: is room for one more item enough (#11895)?",
     config=Config,
-    invalid=invalid,
+    malformed=malformed,
     operations=OPERATIONS,
     variants=variants(
         NORMATIVE_SHARED_PREFIX,

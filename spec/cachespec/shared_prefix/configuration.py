@@ -34,7 +34,7 @@ class Config(NamedTuple):
     """Both budgets, before they were computed."""
 
 
-def invalid(config: Config) -> str | None:
+def malformed(config: Config) -> str | None:
     """What is wrong with the configuration, or None."""
     if min(config.batch_tokens, config.block_size, config.sequences, config.constant) <= 0:
         return "batch_tokens, block_size, sequences and constant must be positive"

@@ -62,7 +62,7 @@ COMPONENT: Component[Config, State, Any] = Component(
     name="counter",
     summary="counts",
     config=Config,
-    invalid=lambda config: "top must not be negative" if config.top < 0 else None,
+    malformed=lambda config: "top must not be negative" if config.top < 0 else None,
     operations=(Add, Reset),
     variants=variants(
         COUNTER,

@@ -25,29 +25,16 @@ from cachespec.kv_blocks.era_on_demand import allocate
 from cachespec.lru import Config
 from cachespec.scheduler import Config as SchedulerConfig
 from cachespec.scheduler import Schedule
-from cachespec.scheduler.configuration import (
-    NOT_WITH_ENCODER_CONNECTOR,
-    NOT_WITH_ENCODER_DECODER,
-    NOT_WITH_POOLING,
-    NOT_WITH_TURNS,
-)
+from cachespec.scheduler.configuration import UNSPECIFIED
 
 NEED_EXTERNAL = ("loads_later", "load_failures", "failed_loads_end")
-NOT_TOGETHER = {("loads_later", "running_resets"), ("running_resets", "sends")} | {
-    (min(name, "turns"), max(name, "turns")) for name in (*NOT_WITH_TURNS, *NEED_EXTERNAL)
-}
-NOT_TOGETHER |= {
-    (min(name, "encoder_decoder"), max(name, "encoder_decoder"))
-    for name in (*NOT_WITH_ENCODER_DECODER, *NEED_EXTERNAL)
-    if name not in ("chunked_prefill", "prefix_caching")
-}
-NOT_TOGETHER |= {
-    (min(name, "encoder_connector"), max(name, "encoder_connector"))
-    for name in (*NOT_WITH_ENCODER_CONNECTOR, *NEED_EXTERNAL)
-}
-NOT_TOGETHER |= {
-    (min(name, "pooling"), max(name, "pooling")) for name in (*NOT_WITH_POOLING, *NEED_EXTERNAL, "ahead", "pipelined")
-}
+ON_BY_DEFAULT = {"chunked_prefill", "prefix_caching"}
+NOT_TOGETHER = {
+    (min(pair), max(pair))
+    for setting, other in (each.settings for each in UNSPECIFIED if each.settings)
+    for pair in ((setting, other), *((setting, late) for late in NEED_EXTERNAL if other == "external"))
+    if other not in ON_BY_DEFAULT
+} | {("ahead", "pooling"), ("pipelined", "pooling")}
 """Settings of a scheduler that are refused together."""
 GENERATED = [era for era in table().eras if era.component in GENERATORS]
 

@@ -16,7 +16,6 @@ from cacheproof.model.registry import component_named, variant_named
 from cacheproof.targets.specification import SpecificationTarget
 from cachespec.kernel import DONE, FAILED, Code, Operation, Outcome
 from cachespec.scheduler import Add, Config, Schedule, Update
-from cachespec.scheduler.configuration import invalid
 
 COMPONENT = component_named("scheduler")
 
@@ -103,7 +102,7 @@ def test_an_assertion_is_found_unless_only_stalls_are_wanted() -> None:
 
 def test_loads_can_be_served_and_differ() -> None:
     loads = [load(random.Random(seed)) for seed in range(50)]
-    assert all(invalid(one) is None for one in loads)
+    assert all(COMPONENT.invalid(one) is None for one in loads)
     assert len(set(loads)) == 50
     assert {one.ahead for one in loads} == {1, 2}
     assert any(one.items and any(one.items) for one in loads)
@@ -116,7 +115,7 @@ def test_wide_loads_have_what_the_others_lack_and_an_engine_would_start() -> Non
     assert {one.chunked_prefill for one in loads} == {0, 1}
     assert any(one.groups for one in loads)
     for one in loads:
-        assert invalid(one) is None
+        assert COMPONENT.invalid(one) is None
         assert one.token_budget >= max(
             len(one.prompts), 1 + one.drafts, 0 if one.chunked_prefill else one.max_model_len
         )

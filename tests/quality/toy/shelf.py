@@ -72,7 +72,7 @@ class Add(Operation):
 Result = tuple[Shelf, Outcome]
 
 
-def invalid(config: Config) -> str | None:
+def malformed(config: Config) -> str | None:
     """What is wrong with the configuration."""
     return None if min(config) > 0 else "capacity and things must be positive"
 
@@ -156,7 +156,7 @@ COMPONENT: Component[Config, Shelf, View] = Component(
     name="shelf",
     summary="a toy that a test adds",
     config=Config,
-    invalid=invalid,
+    malformed=malformed,
     operations=(Look, Add),
     variants=variants(NORMAL, FULL),
     observe=observe,

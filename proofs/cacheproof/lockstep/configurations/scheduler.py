@@ -11,22 +11,20 @@ import random
 from collections.abc import Iterable
 from typing import Any
 
+from cachespec.kernel import refused_with
+from cachespec.scheduler import COMPONENT
 from cachespec.scheduler.configuration import (
     BY_PRIORITY,
     CONTENT,
     EXPECTED,
     LENGTH,
-    NOT_WITH_ENCODER_CONNECTOR,
-    NOT_WITH_ENCODER_DECODER,
-    NOT_WITH_POOLING,
-    NOT_WITH_TURNS,
     START,
     STORED,
+    UNSPECIFIED,
     Config,
     Item,
     encoder_config,
     final_length,
-    invalid,
     items_of,
     kept_tokens,
 )
@@ -84,7 +82,7 @@ def draw(source: random.Random) -> Config:
     served = source.random() < SERVED
     while True:
         config = attempt(source)
-        if invalid(config) is None and (not served or all_can_be_served(config)):
+        if COMPONENT.invalid(config) is None and (not served or all_can_be_served(config)):
             return pooling(source, outputs_elsewhere(source, config))
 
 
@@ -143,7 +141,9 @@ def sessions(source: random.Random, config: Config) -> Config:
     Most models and pools then have room for every turn. Most engines have one step at a time and no drafts, as those
     that are compared with releases.
     """
-    config = config._replace(**{name: Config._field_defaults[name] for name in (*NOT_WITH_TURNS, *NOT_ON_THEIR_OWN)})
+    config = config._replace(
+        **{name: Config._field_defaults[name] for name in (*refused_with("turns", UNSPECIFIED), *NOT_ON_THEIR_OWN)}
+    )
     turns = tuple(int(source.random() < GOES_ON) if request else 0 for request in range(len(config.prompts)))
     alone, alike = source.random() >= AHEAD, source.random() < SERVED
     config = config._replace(
@@ -180,7 +180,7 @@ def encoder_decoder(source: random.Random, config: Config) -> Config:
     most = max(final_length(config, request) for request in range(len(config.prompts)))
     off: dict[str, Any] = {
         name: () if isinstance(Config._field_defaults[name], tuple) else 0
-        for name in (*NOT_WITH_ENCODER_DECODER, *NOT_ON_THEIR_OWN)
+        for name in (*refused_with("encoder_decoder", UNSPECIFIED), *NOT_ON_THEIR_OWN)
     }
     room = source.choice((0, 0, 1, 2, 4))
     return config._replace(
@@ -196,7 +196,7 @@ def encoder_decoder(source: random.Random, config: Config) -> Config:
 def outputs_elsewhere(source: random.Random, config: Config) -> Config:
     """Some encoder outputs come from a connector. It is drawn last of all, so every engine stays as it is without."""
     if (
-        any(getattr(config, name) for name in NOT_WITH_ENCODER_CONNECTOR)
+        any(getattr(config, name) for name in refused_with("encoder_connector", UNSPECIFIED))
         or not config.items
         or source.random() >= OUTPUTS_ELSEWHERE
     ):
@@ -211,12 +211,12 @@ def pooling(source: random.Random, config: Config) -> Config:
 
     Some prompts are as long as the model.
     """
-    taken = any(getattr(config, name) for name in NOT_WITH_POOLING) or config.ahead > 1
+    taken = any(getattr(config, name) for name in refused_with("pooling", UNSPECIFIED)) or config.ahead > 1
     if taken or source.random() >= POOLS:
         return config
     longest = max(config.prompts) + source.choice((0, 0, 1))
     pooled = config._replace(pooling=1, outputs=(1,) * len(config.prompts), max_model_len=longest)
-    return pooled if invalid(pooled) is None else config
+    return pooled if COMPONENT.invalid(pooled) is None else config
 
 
 def _as_turn(source: random.Random, config: Config, turn: int, *, alike: bool) -> Config:

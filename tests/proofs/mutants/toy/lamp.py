@@ -80,7 +80,7 @@ COMPONENT: Component[Config, Lamp, int] = Component(
     name="lamp",
     summary="a lamp",
     config=Config,
-    invalid=lambda config: None,
+    malformed=lambda config: None,
     operations=(Press, Ask),
     variants=variants(
         Variant(
