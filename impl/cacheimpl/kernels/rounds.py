@@ -11,9 +11,10 @@ from torch import Tensor
 from cacheimpl.answer import UNANSWERED, Code
 from cacheimpl.kernels.decoding import LEAST_TURNS, Launch, power_of_two
 from cacheimpl.kernels.launching import Kernel
-from cacheimpl.scheduler import NO_LIMIT, Config, Extent, State
+from cacheimpl.scheduler import Config, Extent, State
 from cacheimpl.scheduler.errors import UnsupportedError
-from cacheimpl.scheduler.rounds import looks_at_items
+from cacheimpl.scheduler.fused_limits import unsupported
+from cacheimpl.scheduler.unsupported import Unsupported
 from cacheimpl.writing import IN_PLACE
 
 AT_ONCE = 1024
@@ -333,7 +334,9 @@ class FusedRound:
     def __init__(self, config: Config, state: State, extent: Extent, *, tile: int | None = None) -> None:
         refused = unsupported(config, state, extent)
         if refused is not None:
-            raise UnsupportedError(f"the kernels of a round do not have {refused}: use the tensor functions")
+            raise UnsupportedError(
+                Unsupported.KERNELS, f"the kernels of a round do not have {refused}: use the tensor functions"
+            )
         self.config, self.state, self.extent = config, state, extent
         self._count = config.rows.shape[0]
         self._turns = max(LEAST_TURNS, min(AT_ONCE, power_of_two(self._count))) if tile is None else tile
@@ -423,24 +426,6 @@ class FusedRound:
             "HISTORY": IN_PLACE.history,
             "DONE": int(Code.DONE),
         }
-
-
-def unsupported(config: Config, state: State, extent: Extent) -> str | None:
-    """What the kernels of a round do not have, by its name; None if there is nothing."""
-    lacking = {
-        "items": looks_at_items(config, extent),
-        "several plans in flight": state.turns.shape[0] > 1,
-        "drafts": config.drafts > 0,
-        "an alignment of chunks": config.alignment > 0,
-        "a limit of tokens of one request": config.most_of_one != NO_LIMIT,
-        "pipeline stages": config.pipelined,
-        "loads that fail": config.fails,
-        "admissions": extent.admissions > 0,
-        "an extent with width other than 1": extent.width != 1,
-        "an extent with wide other than 0": extent.wide != 0,
-        "an extent with fills other than 1": extent.fills != 1,
-    }
-    return next((name for name, lacks in lacking.items() if lacks), None)
 
 
 def _in_order_of(kernel: Any, given: dict[str, Any]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from cacheimpl.kv_cache_manager.partial import PartialTables
 from cacheimpl.kv_cache_manager.reach import Kind
 from cacheimpl.kv_cache_manager.sizes import leading
 from cacheimpl.kv_cache_manager.tables import Tables
+from cacheimpl.kv_cache_manager.unsupported import Unsupported
 
 
 def longest_by_hash(group: Tables, hashes: Sequence[Hashable], most: int) -> tuple[list[KVCacheBlock], int]:
@@ -21,7 +22,9 @@ def longest_by_hash(group: Tables, hashes: Sequence[Hashable], most: int) -> tup
     Raises `UnsupportedError` for layers that read a window, a chunk or the encoder's tokens.
     """
     if group.reach.kind not in (Kind.FULL, Kind.STATE):
-        raise UnsupportedError(f"layers with {group.reach.kind.value} are not looked up by themselves")
+        raise UnsupportedError(
+            Unsupported.GROUP_ALONE_BY_HASH, f"layers with {group.reach.kind.value} are not looked up by themselves"
+        )
     unit, size = group.chains.hash_size, group.block_size
     first = group.pool.registered.first
     keys = group.chains.keys(hashes[: most // unit])

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from cacheimpl.kv_cache_manager.errors import UnsupportedError
 from cacheimpl.kv_cache_manager.reach import Kind, Reach
 from cacheimpl.kv_cache_manager.sizes import at_least
+from cacheimpl.kv_cache_manager.unsupported import Unsupported
 
 
 class Ranks(NamedTuple):
@@ -46,12 +47,18 @@ def shared_by(specs: Sequence[Any], reaches: Sequence[Reach], ranks: Ranks) -> t
         where, sharded = f"group {number} of kv_cache_groups", getattr(spec, "dcp_sharded", None)
         if sharded is None and (len(specs) > 1 or reach.kind is not Kind.FULL):
             raise UnsupportedError(
+                Unsupported.SHARED_GROUP,
                 f"{where} has no dcp_sharded: then dcp_world_size and pcp_world_size must be 1 for all but one group of"
-                " full attention"
+                " full attention",
             )
         if sharded and reach.kind is not Kind.FULL:
-            raise UnsupportedError(f"{where} has dcp_sharded, and contexts in parallel share full attention only")
+            raise UnsupportedError(
+                Unsupported.SHARED_GROUP, f"{where} has dcp_sharded, and contexts in parallel share full attention only"
+            )
         if sharded is False and reach.kind is Kind.STATE and ranks.prefill > 1:
-            raise UnsupportedError(f"{where} has state-space layers: pcp_world_size must be 1, not {ranks.prefill}")
+            raise UnsupportedError(
+                Unsupported.STATES_IN_PARALLEL,
+                f"{where} has state-space layers: pcp_world_size must be 1, not {ranks.prefill}",
+            )
         counts.append(ranks.decode * ranks.prefill if sharded is None else ranks.decode if sharded else 1)
     return tuple(counts)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cacheimpl.errors import CacheError
+from cacheimpl.kv_cache_manager.unsupported import Unsupported
 
 
 class KVCacheManagerError(CacheError):
@@ -66,4 +67,12 @@ class NoFreeBlocksError(KVCacheManagerError, ValueError):
 
 
 class UnsupportedError(KVCacheManagerError, NotImplementedError):
-    """The configuration asks for an unsupported feature, such as attention sinks."""
+    """The configuration or a call asks for what the manager does not serve, such as attention sinks."""
+
+    def __init__(self, what: Unsupported, text: str) -> None:
+        super().__init__(what, text)
+        self.what = what
+
+    def __str__(self) -> str:
+        """The text: where, and which value."""
+        return str(self.args[1])

@@ -11,6 +11,7 @@ from typing import Any
 
 from cacheimpl.kv_cache_manager.errors import UnsupportedError
 from cacheimpl.kv_cache_manager.reach import Kind, Reach
+from cacheimpl.kv_cache_manager.unsupported import Unsupported
 
 BASE = "KVCacheSpec"
 """The class of the releases from which all of their specs derive."""
@@ -41,13 +42,13 @@ PAGED: Mapping[str, Kind] = {"HiSparseResidentSpec": Kind.RESIDENT, "HiSparseHot
 ROLES: Mapping[str, bool] = {"default": False, "hisparse_source": True, "hisparse_indexer": False}
 """Roles of groups, and whether the group has the host's pool."""
 
-REFUSED: Mapping[str, str] = {
-    "EncoderOnlyAttentionSpec": "encoder-only layers",
-    "SinkFullAttentionSpec": "attention sinks",
-    "RSWASpec": "reference sliding windows",
-    "CircularBufferSpec": "circular buffers",
+REFUSED: Mapping[str, Unsupported] = {
+    "EncoderOnlyAttentionSpec": Unsupported.ENCODER_ONLY,
+    "SinkFullAttentionSpec": Unsupported.SINKS,
+    "RSWASpec": Unsupported.REFERENCE_WINDOWS,
+    "CircularBufferSpec": Unsupported.CIRCULAR,
 }
-"""Layers that the manager does not serve, and their name in an error."""
+"""Layers that the manager does not serve, by the class of their spec."""
 
 SERVED: Mapping[str, str] = {**FULL, **WINDOWED, "MambaSpec": "mamba", "CrossAttentionSpec": "cross_attention"}
 
@@ -58,10 +59,12 @@ def check_groups(groups: Any) -> None:
         where = f"group {number} of kv_cache_groups"
         role = role_of(group)
         if role not in ROLES:
-            raise UnsupportedError(f"{where} has the role {role!r}; the supported roles are {', '.join(ROLES)}")
+            raise UnsupportedError(
+                Unsupported.ROLE, f"{where} has the role {role!r}; the supported roles are {', '.join(ROLES)}"
+            )
         if bool(getattr(group, "host_resident", False)) is not ROLES[role]:
             pools = "the host's pool" if ROLES[role] else "the device's pool"
-            raise UnsupportedError(f"{where} has the role {role!r}, and must be of {pools}")
+            raise UnsupportedError(Unsupported.ROLE, f"{where} has the role {role!r}, and must be of {pools}")
         for spec in specs_of(group.kv_cache_spec):
             _check(where, spec)
 
@@ -77,7 +80,9 @@ def reach_of(spec: Any) -> Reach:
     reaches = {_reach(layer) for layer in specs_of(spec)}
     if len(reaches) != 1:
         named = " and ".join(sorted(f"{reach.kind.value} {reach.span or ''}".strip() for reach in reaches))
-        raise UnsupportedError(f"the layers of a group must read the same tokens, and these read {named}")
+        raise UnsupportedError(
+            Unsupported.MIXED_GROUP, f"the layers of a group must read the same tokens, and these read {named}"
+        )
     return reaches.pop()
 
 
@@ -124,18 +129,27 @@ def _check(where: str, spec: Any) -> None:
         return
     if name in SERVED:
         if not getattr(spec, "prefix_cacheable", True):
-            raise UnsupportedError(f"{where} has {name} without a prefix cache, which is not supported")
+            raise UnsupportedError(
+                Unsupported.NOT_CACHEABLE, f"{where} has {name} without a prefix cache, which is not supported"
+            )
         if name == "MambaSpec":
             _check_states(where, spec)
     elif name in REFUSED:
-        raise UnsupportedError(f"{where} has {REFUSED[name]} ({name}), which are not supported: use the release's own")
+        raise UnsupportedError(
+            REFUSED[name], f"{where} has {REFUSED[name].value}, which are not supported: use the release's own"
+        )
     elif any(base.__name__ == BASE for base in type(spec).__mro__):
         known = ", ".join(SERVED)
-        raise UnsupportedError(f"{where} has layers of an unknown kind ({name}); the supported kinds are {known}")
+        raise UnsupportedError(
+            Unsupported.UNKNOWN_KIND, f"{where} has layers of an unknown kind ({name}); the supported kinds are {known}"
+        )
 
 
 def _check_states(where: str, spec: Any) -> None:
     """States are kept at the ends of blocks and of prompts only."""
     mode = getattr(spec, "mamba_cache_mode", "none")
     if mode != "align":
-        raise UnsupportedError(f"{where} has state-space layers, of which the mode 'align' is supported, not {mode!r}")
+        raise UnsupportedError(
+            Unsupported.STATES_OF_ALL_BLOCKS,
+            f"{where} has state-space layers, of which the mode 'align' is supported, not {mode!r}",
+        )

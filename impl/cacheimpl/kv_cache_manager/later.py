@@ -28,6 +28,7 @@ from cacheimpl.kv_cache_manager.rules import NORMATIVE, Rules
 from cacheimpl.kv_cache_manager.scheduling import SchedulerCalls, skips
 from cacheimpl.kv_cache_manager.sizes import at_least, whole
 from cacheimpl.kv_cache_manager.slots import Demand
+from cacheimpl.kv_cache_manager.unsupported import Unsupported
 from cacheimpl.request import ComputedRequest
 
 
@@ -76,13 +77,15 @@ class LaterCalls(SchedulerCalls):
         prefill = at_least("num_prefill_lookahead", _count(num_prefill_lookahead), 0)
         if use_eagle and (layout.partial or lookahead):
             raise UnsupportedError(
+                Unsupported.EAGLE_WITH_PARTIAL_HITS,
                 "use_eagle drops the last block of a hit, which is not supported if hits may end within a block, or if"
-                " hashes look ahead: those need no dropped block"
+                " hashes look ahead: those need no dropped block",
             )
         served = layout.paged is not None and not enable_caching
-        if not served and not (0 < prefill <= lookahead and (prefill == 1 or len(layout.reaches) > 1)):
-            _only("num_prefill_lookahead", prefill, 0)
-        _only("enable_mamba_shared_prefix_checkpoint", enable_mamba_shared_prefix_checkpoint, False)
+        if prefill and not served and not (0 < prefill <= lookahead and (prefill == 1 or len(layout.reaches) > 1)):
+            raise UnsupportedError(Unsupported.PREFILL_LOOKAHEAD, f"num_prefill_lookahead must be 0, not {prefill!r}")
+        if enable_mamba_shared_prefix_checkpoint:
+            raise UnsupportedError(Unsupported.SHARED_STATES, "enable_mamba_shared_prefix_checkpoint must be False")
         self._begin(
             layout.block_sizes[0],
             kv_cache_config.num_blocks,
@@ -218,10 +221,15 @@ class LaterCalls(SchedulerCalls):
                 return KVCacheBlocks((taken,)) if taken else self.empty_kv_cache_blocks
         encoder = at_least("num_encoder_tokens", num_encoder_tokens, 0)
         if encoder and not any(group.reach.kind is Kind.CROSS for group in self._groups):
-            raise UnsupportedError("num_encoder_tokens must be 0: there is no cross-attention here")
+            raise UnsupportedError(
+                Unsupported.ENCODER_TOKENS, "num_encoder_tokens must be 0: there is no cross-attention here"
+            )
         lookahead = at_least("num_lookahead_tokens", num_lookahead_tokens, 0)
         if lookahead and any(group.reach.kind is Kind.STATE and not group.drafts for group in self._groups):
-            raise UnsupportedError("num_lookahead_tokens must be 0: there are no blocks for the states of drafts")
+            raise UnsupportedError(
+                Unsupported.DRAFTS_OF_STATES,
+                "num_lookahead_tokens must be 0: there are no blocks for the states of drafts",
+            )
         if new_computed_blocks is not None and not isinstance(new_computed_blocks, KVCacheBlocks):
             raise ForeignBlockError(
                 f"new_computed_blocks must be KVCacheBlocks, not {type(new_computed_blocks).__name__}"
@@ -230,7 +238,8 @@ class LaterCalls(SchedulerCalls):
         brought = (self.empty_kv_cache_blocks if new_computed_blocks is None else new_computed_blocks).blocks
         if len(brought) != len(self._groups):
             raise UnsupportedError(
-                f"there are {len(self._groups)} groups of layers, and {len(brought)} are brought along"
+                Unsupported.OTHER_GROUPS,
+                f"there are {len(self._groups)} groups of layers, and {len(brought)} are brought along",
             )
         external = at_least("num_external_computed_tokens", num_external_computed_tokens, 0)
         used = num_new_computed_tokens + external
@@ -328,9 +337,3 @@ def _waits(request: ComputedRequest) -> bool:
 def _count(given: Any) -> Any:
     """A flag as the count that releases take it for."""
     return int(given) if isinstance(given, bool) else given
-
-
-def _only(name: str, value: int, supported: int) -> None:
-    """Raises `UnsupportedError` for a setting with another value than the one that is supported."""
-    if value != supported:
-        raise UnsupportedError(f"{name} must be {supported}, not {value!r}")

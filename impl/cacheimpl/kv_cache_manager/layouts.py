@@ -14,6 +14,7 @@ from cacheimpl.kv_cache_manager.reach import Kind, Reach
 from cacheimpl.kv_cache_manager.retention import checked
 from cacheimpl.kv_cache_manager.rules import Register, Rules
 from cacheimpl.kv_cache_manager.sizes import at_least
+from cacheimpl.kv_cache_manager.unsupported import Unsupported
 
 
 def layout_of(
@@ -39,16 +40,22 @@ def layout_of(
         raise InvalidSettingError(f"kv_cache_config must have {wanted}: {error}") from None
     check_groups(config.kv_cache_groups)
     if not given:
-        raise UnsupportedError("kv_cache_groups must have a group")
+        raise UnsupportedError(Unsupported.NO_GROUP, "kv_cache_groups must have a group")
     reaches = tuple(reach_of(group.kv_cache_spec) for group in config.kv_cache_groups)
     shared = shared_by([group.kv_cache_spec for group in config.kv_cache_groups], reaches, ranks)
     sizes = tuple(at_least("block_size", size, 1) * count for size, count in zip(given, shared, strict=True))
     hashed = at_least("hash_block_size", hash_block_size, 1) if hash_block_size is not None else math.gcd(*sizes)
     aligned = math.lcm(*sizes)
     if scheduler_block_size is not None and at_least("scheduler_block_size", scheduler_block_size, 1) % aligned:
-        raise UnsupportedError(f"scheduler_block_size must be a multiple of {aligned}, not {scheduler_block_size}")
+        raise UnsupportedError(
+            Unsupported.SCHEDULER_BLOCK_SIZE,
+            f"scheduler_block_size must be a multiple of {aligned}, not {scheduler_block_size}",
+        )
     if any(size % hashed for size in sizes):
-        raise UnsupportedError(f"hash_block_size must divide the block sizes {sorted(set(sizes))}, and is {hashed}")
+        raise UnsupportedError(
+            Unsupported.HASH_BLOCK_SIZE,
+            f"hash_block_size must divide the block sizes {sorted(set(sizes))}, and is {hashed}",
+        )
     several = len(sizes) > 1
     check_states(reaches, rules)
     saved = tuple(saved_within(group.kv_cache_spec) for group in config.kv_cache_groups)
@@ -57,13 +64,21 @@ def layout_of(
     if partial:
         check_partial(reaches, sizes, hashed)
     elif beside:
-        raise UnsupportedError("state-space layers with blocks larger than hash blocks need partial_hits")
+        raise UnsupportedError(
+            Unsupported.STATES_BEHIND_BLOCKS, "state-space layers with blocks larger than hash blocks need partial_hits"
+        )
     interval = getattr(config, "prefix_cache_retention_interval", None)
     paged = paged_layout_of(config, reaches, sizes, hashed)
     if paged is not None and (partial or lookahead):
-        raise UnsupportedError("HiSparse needs hits that end with a block, and hashes that do not look ahead")
+        raise UnsupportedError(
+            Unsupported.HISPARSE_WITHIN_BLOCKS,
+            "HiSparse needs hits that end with a block, and hashes that do not look ahead",
+        )
     if paged is not None and ranks != ALONE:
-        raise UnsupportedError("contexts in parallel are not supported with HiSparse: a page is of one rank")
+        raise UnsupportedError(
+            Unsupported.HISPARSE_IN_PARALLEL,
+            "contexts in parallel are not supported with HiSparse: a page is of one rank",
+        )
     return Layout(
         reaches,
         sizes,
@@ -85,7 +100,10 @@ def check_states(reaches: tuple[Reach, ...], rules: Rules) -> None:
     """Raises `UnsupportedError` for state-space layers under rules of early eras."""
     states = any(reach.kind is Kind.STATE for reach in reaches)
     if states and rules.register is Register.SCHEDULED and not rules.aligned:
-        raise UnsupportedError("state-space layers are not supported under the rules of 0.20.2 and before")
+        raise UnsupportedError(
+            Unsupported.STATES_OF_EARLY_RULES,
+            "state-space layers are not supported under the rules of 0.20.2 and before",
+        )
 
 
 def check_partial(reaches: tuple[Reach, ...], sizes: tuple[int, ...], hashed: int) -> None:
@@ -93,8 +111,9 @@ def check_partial(reaches: tuple[Reach, ...], sizes: tuple[int, ...], hashed: in
     for number, (reach, size) in enumerate(zip(reaches, sizes, strict=True)):
         if reach.kind not in (Kind.FULL, Kind.STATE) and size != hashed:
             raise UnsupportedError(
+                Unsupported.LARGE_BLOCKS_BESIDE_PARTIAL_HITS,
                 f"group {number} of kv_cache_groups has layers with {reach.kind.value} and blocks of {size} tokens:"
-                f" beside hits that end within a block they must be hash blocks, of {hashed} tokens"
+                f" beside hits that end within a block they must be hash blocks, of {hashed} tokens",
             )
 
 

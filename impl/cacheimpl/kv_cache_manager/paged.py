@@ -12,6 +12,7 @@ from cacheimpl.kv_cache_manager.errors import InvalidCountError, InvalidSettingE
 from cacheimpl.kv_cache_manager.kinds import ROLES, role_of
 from cacheimpl.kv_cache_manager.reach import Kind, Reach
 from cacheimpl.kv_cache_manager.sizes import at_least
+from cacheimpl.kv_cache_manager.unsupported import Unsupported
 
 if TYPE_CHECKING:
     from cacheimpl.kv_cache_manager.pool import BlockPool
@@ -97,7 +98,10 @@ def paged_layout_of(
             "the group of the host must be before its pages on the device, with equal block sizes"
         )
     if sizes[source] != hash_block_size:
-        raise UnsupportedError(f"hash_block_size must be {sizes[source]} with HiSparse: hits end with a block")
+        raise UnsupportedError(
+            Unsupported.HISPARSE_HASH_BLOCKS,
+            f"hash_block_size must be {sizes[source]} with HiSparse: hits end with a block",
+        )
     for number, kind in kinds.items():
         if kind is Kind.HOT:
             spec = config.kv_cache_groups[number].kv_cache_spec

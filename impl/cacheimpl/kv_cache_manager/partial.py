@@ -24,6 +24,7 @@ from cacheimpl.kv_cache_manager.sizes import blocks_for
 from cacheimpl.kv_cache_manager.slots import Demand, Plan
 from cacheimpl.kv_cache_manager.steps import Kept, Steps
 from cacheimpl.kv_cache_manager.tables import Tables
+from cacheimpl.kv_cache_manager.unsupported import Unsupported
 from cacheimpl.request import ComputedRequest
 
 
@@ -72,7 +73,10 @@ class PartialTables(Tables):
         """The same, and a block for each copy."""
         plan = super().plan(request, demand, hits)
         if self.ends_within(plan.found) and demand.external:
-            raise UnsupportedError("nothing can be loaded behind a hit that ends within a block: leave that block out")
+            raise UnsupportedError(
+                Unsupported.EXTERNAL_BEHIND_PARTIAL_HIT,
+                "nothing can be loaded behind a hit that ends within a block: leave that block out",
+            )
         copies = self.copies(request, demand, plan)
         return plan._replace(needed=plan.needed + copies, whole=plan.whole + (copies if demand.whole else 0))
 

@@ -32,6 +32,7 @@ from cacheimpl.scheduler.reading import Adapter, Elsewhere, Item, Read, read_of
 from cacheimpl.scheduler.requests import arrived, forgotten, nameless
 from cacheimpl.scheduler.settings import Settings
 from cacheimpl.scheduler.state import Config, State
+from cacheimpl.scheduler.unsupported import Unsupported
 
 
 class Items:
@@ -265,7 +266,9 @@ class Arrivals:
                 f"request {read.name!r} has {len(read.tokens)} tokens, of {self.settings.max_model_len}"
             )
         if read.adapter is not None and self.settings.max_loras == 0:
-            raise UnsupportedError(f"request {read.name!r} has lora_request: the setting max_loras is 0")
+            raise UnsupportedError(
+                Unsupported.ADAPTERS, f"request {read.name!r} has lora_request: the setting max_loras is 0"
+            )
         if len(read.items) > self.settings.max_items:
             raise InvalidRequestError(f"request {read.name!r} has more than {self.settings.max_items} items")
         end, lengths, apart = 0, dict[str, int](), self.settings.encoder_decoder

@@ -16,6 +16,7 @@ from cacheimpl.scheduler.core import SchedulerCore
 from cacheimpl.scheduler.errors import InvalidRequestError, NoPlanError, UnknownRequestError, UnsupportedError
 from cacheimpl.scheduler.settings import LARGEST
 from cacheimpl.scheduler.transferring import IN_STEP, LOADING, NO_TRANSFER
+from cacheimpl.scheduler.unsupported import Unsupported
 from cacheimpl.writing import COPYING
 
 
@@ -59,7 +60,10 @@ class Scheduler(SchedulerCore):
         `encoder_connector` is off; `InvalidRequestError` if a request that waits or runs shows the item.
         """
         if not self.settings.encoder_connector:
-            raise UnsupportedError("encoder outputs come from elsewhere only if the setting encoder_connector is on")
+            raise UnsupportedError(
+                Unsupported.ENCODER_CONNECTOR,
+                "encoder outputs come from elsewhere only if the setting encoder_connector is on",
+            )
         if self._arrivals.shows(self._identifier(identifier)):
             raise InvalidRequestError(f"a request that waits or runs shows {identifier!r} already")
         self._set_output(identifier, STORED if arrived else EXPECTED)

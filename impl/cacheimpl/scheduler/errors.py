@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cacheimpl.errors import CacheError
+from cacheimpl.scheduler.unsupported import Unsupported
 
 
 class SchedulerError(CacheError):
@@ -26,7 +27,15 @@ class UnknownRequestError(SchedulerError, KeyError):
 
 
 class UnsupportedError(SchedulerError, NotImplementedError):
-    """A request asks for an unsupported feature."""
+    """A request or a setting asks for what is not served."""
+
+    def __init__(self, what: Unsupported, text: str) -> None:
+        super().__init__(what, text)
+        self.what = what
+
+    def __str__(self) -> str:
+        """The text: which request, and which attribute or setting."""
+        return str(self.args[1])
 
 
 class DuplicateRequestError(SchedulerError, ValueError):

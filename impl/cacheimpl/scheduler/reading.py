@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from cacheimpl.counts import whole
@@ -10,6 +10,7 @@ from cacheimpl.request import PromptRequest
 from cacheimpl.scheduler.contents import Tokens, packed
 from cacheimpl.scheduler.errors import InvalidRequestError, UnsupportedError
 from cacheimpl.scheduler.settings import LARGEST
+from cacheimpl.scheduler.unsupported import Unsupported
 
 
 class Item(NamedTuple):
@@ -57,7 +58,11 @@ class Read(NamedTuple):
 
 POOLED = "pooling_params"
 """An attribute that requests of a pooling model have."""
-NOT_THERE = ("kv_transfer_params", POOLED, "prompt_embeds")
+NOT_THERE: Mapping[str, Unsupported] = {
+    "kv_transfer_params": Unsupported.EXTERNAL_KV,
+    POOLED: Unsupported.POOLING,
+    "prompt_embeds": Unsupported.EMBEDDINGS,
+}
 """Attributes that a request must not have, or only as None: external KV and the like."""
 
 
@@ -74,7 +79,9 @@ def read_of(request: PromptRequest, *, pools: bool = False) -> Read:
         for attribute in NOT_THERE
         if getattr(request, attribute, None) is not None and not (pools and attribute == POOLED)
     ]:
-        raise UnsupportedError(f"request {name!r} has {', '.join(asked)}: there is no rule for that here")
+        raise UnsupportedError(
+            NOT_THERE[asked[0]], f"request {name!r} has {', '.join(asked)}: there is no rule for that here"
+        )
     of = f"of request {name!r}"
     priority = whole(f"priority {of}", getattr(request, "priority", 0), InvalidRequestError)
     if not -LARGEST <= priority < LARGEST:

@@ -20,7 +20,7 @@ from cacheimpl.scheduler.engine import Scheduler
 from cacheimpl.scheduler.errors import SchedulerError, TooManyRequestsError
 from cacheimpl.scheduler.output import SchedulerOutput
 from cacheimpl.vllm.backlog import Backlog
-from cacheimpl.vllm.batched_settings import Budgets, check_batched, check_served, settings_of, stops_of
+from cacheimpl.vllm.batched_settings import REFUSED_CALLS, Budgets, check_batched, check_served, settings_of, stops_of
 from cacheimpl.vllm.rows import Parts, Rows
 from cacheimpl.vllm.unsupported import UnsupportedSettingError, check_settings
 
@@ -455,7 +455,7 @@ def batched(base: type[Any]) -> type[Any]:
         def set_pause_state(self, pause_state: Any) -> None:
             """As the base class; new requests alone cannot be kept waiting."""
             if pause_state.name == "PAUSED_NEW":
-                raise UnsupportedSettingError("BatchedScheduler cannot pause new requests only")
+                raise UnsupportedSettingError(f"BatchedScheduler does not serve {REFUSED_CALLS[0]}")
             super().set_pause_state(pause_state)
 
         def reset_prefix_cache(
@@ -465,7 +465,7 @@ def batched(base: type[Any]) -> type[Any]:
         ) -> bool:
             """As the base class, but running requests cannot be reset."""
             if reset_running_requests:
-                raise UnsupportedSettingError("BatchedScheduler cannot reset running requests")
+                raise UnsupportedSettingError(f"BatchedScheduler does not serve {REFUSED_CALLS[1]}")
             return self.inner.reset_prefix_cache()
 
         def reset_encoder_cache(self) -> None:

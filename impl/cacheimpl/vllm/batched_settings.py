@@ -22,6 +22,11 @@ def _is_given(config: Any, name: str) -> bool:
     return getattr(config, name, None) is not None
 
 
+def _names(caches: Any) -> list[str]:
+    """The classes of the layers' specs."""
+    return [type(spec).__name__ for group in caches.kv_cache_groups for spec in specs_of(group.kv_cache_spec)]
+
+
 def _policy(config: Any) -> str:
     policy = getattr(config.scheduler_config, "policy", "fcfs")
     return str(getattr(policy, "value", policy))
@@ -51,20 +56,28 @@ REFUSED: Mapping[str, Callable[[Any], bool]] = {
 """What is refused beside `unsupported.REFUSED`, and how an engine's configuration shows it."""
 
 
+REFUSED_LAYOUTS: Mapping[str, Callable[[Any], bool]] = {
+    "layers other than one group of full attention": lambda caches: (
+        len(caches.kv_cache_groups) != 1 or any(name not in FULL for name in _names(caches))
+    ),
+    "blocks that are zeroed": lambda caches: bool(getattr(caches, "needs_kv_cache_zeroing", False)),
+}
+"""What is refused of a model's layers, and how the configuration of its KV cache shows it."""
+
+REFUSED_CALLS = ("a pause of new requests only", "a reset of running requests")
+
+
 def check_batched(vllm_config: Any, kv_cache_config: Any) -> None:
     """Raises `UnsupportedSettingError` for an engine that the scheduler would serve wrongly."""
     for what, present in REFUSED.items():
         if present(vllm_config):
             raise UnsupportedSettingError(f"{what} is not supported by cacheimpl.vllm.BatchedScheduler")
-    groups = kv_cache_config.kv_cache_groups
-    names = [type(spec).__name__ for group in groups for spec in specs_of(group.kv_cache_spec)]
-    if len(groups) != 1 or any(name not in FULL for name in names):
-        raise UnsupportedSettingError(
-            f"layers of {', '.join(sorted(set(names)))} in {len(groups)} groups are not supported by"
-            " cacheimpl.vllm.BatchedScheduler: it serves one group of full attention"
-        )
-    if getattr(kv_cache_config, "needs_kv_cache_zeroing", False):
-        raise UnsupportedSettingError("blocks that are zeroed are not supported by cacheimpl.vllm.BatchedScheduler")
+    for what, laid_out in REFUSED_LAYOUTS.items():
+        if laid_out(kv_cache_config):
+            raise UnsupportedSettingError(
+                f"{what} are not supported by cacheimpl.vllm.BatchedScheduler: it has"
+                f" {len(kv_cache_config.kv_cache_groups)} groups of {', '.join(sorted(set(_names(kv_cache_config))))}"
+            )
 
 
 class Budgets(NamedTuple):
@@ -112,24 +125,29 @@ def items_of(vllm_config: Any) -> int:
     return sum(int(getattr(limit, "count", limit)) for limit in limits.values()) or MOST_ITEMS
 
 
+REFUSED_REQUESTS: Mapping[str, Callable[[Any], bool]] = {
+    "no sampling parameters": lambda request: request.sampling_params is None,
+    "a grammar": lambda request: _is_given(request, "structured_output_request"),
+    "prompt embeddings": lambda request: _is_given(request, "prompt_embeds"),
+    "a session": lambda request: bool(getattr(request, "resumable", False)),
+    "an item with tokens that have no embedding": lambda request: any(
+        getattr(feature.mm_position, "is_embed", None) is not None
+        for feature in getattr(request, "mm_features", None) or ()
+    ),
+    "a transfer of KV": lambda request: _is_given(request, "kv_transfer_params"),
+    "repetition detection": lambda request: _is_given(request.sampling_params, "repetition_detection"),
+}
+"""What is refused of a request, and how the request shows it."""
+
+NO_LOOK_UP = "no look-up in the prefix cache, as prompt_logprobs does"
+"""Refused of a request if prefixes are looked up."""
+
+
 def check_served(request: Any, *, caching: bool = True) -> str | None:
     """Why the request cannot be served; None if it can be. `caching`: prefixes are looked up."""
-    parameters = request.sampling_params
-    asks = {
-        "no sampling parameters": parameters is None,
-        "a grammar": getattr(request, "structured_output_request", None) is not None,
-        "prompt embeddings": getattr(request, "prompt_embeds", None) is not None,
-        "a session": bool(getattr(request, "resumable", False)),
-        "an item with tokens that have no embedding": any(
-            getattr(feature.mm_position, "is_embed", None) is not None
-            for feature in getattr(request, "mm_features", None) or ()
-        ),
-        "a transfer of KV": getattr(request, "kv_transfer_params", None) is not None,
-        "no look-up in the prefix cache, as prompt_logprobs does": caching
-        and bool(getattr(request, "skip_reading_prefix_cache", False)),
-        "repetition detection": getattr(parameters, "repetition_detection", None) is not None,
-    }
-    asked = [what for what, present in asks.items() if present]
+    asked = [what for what, present in REFUSED_REQUESTS.items() if present(request)]
+    if caching and getattr(request, "skip_reading_prefix_cache", False):
+        asked.append(NO_LOOK_UP)
     return f"it has {', '.join(asked)}, and BatchedScheduler does not serve that" if asked else None
 
 

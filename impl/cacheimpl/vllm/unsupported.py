@@ -38,6 +38,9 @@ REFUSED: Mapping[str, Callable[[Any], bool]] = {
 }
 """What is refused, and how an engine's configuration shows it."""
 
+OTHER_VERSION = "a release that was never run with this class"
+CONNECTOR = "a KV connector that reads the inside of the release's pool"
+
 CONNECTOR_HOOKS = ("bind_gpu_block_pool", "bind_kv_cache_manager")
 """A connector that overrides one of these reads the inside of the release's pool."""
 SERVED_CONNECTORS = ("HiSparseConnector",)
@@ -72,7 +75,7 @@ def check_connector(connector: Any) -> None:
         base = next((one for one in type(connector).__mro__ if one.__name__ == "KVConnectorBase_V1"), None)
         if defined is not None and base is not None and defined is not getattr(base, name, None):
             raise UnsupportedSettingError(
-                f"the KV connector {type(connector).__name__} is not supported by cacheimpl: it reads the block pool"
+                f"{type(connector).__name__} is {CONNECTOR}: it is not supported by cacheimpl"
             )
 
 

@@ -11,14 +11,14 @@ from cacheproof.catalogue.meaning import refutations
 from cacheproof.catalogue.register import sorting
 from cacheproof.foundation.errors import InputError
 from cacheproof.lockstep.configurations import configurations
-from cacheproof.model.registry import AnyComponent, component_named
+from cacheproof.model.registry import AnyComponent, component_named, components
 from cacheproof.model.scope import DEFAULT, Scope, scopes_of
 from cacheproof.model.target import TargetError
 from cacheproof.present.book.features import CLASSES, CONDITIONS, FEATURES, Feature
 from cacheproof.present.book.tables import link, markdown_table
 from cacheproof.releases.budget import RANDOM
 from cacheproof.search.campaign import tasks_for
-from cacheproof.targets.vllm.eras import Era, table
+from cacheproof.targets.vllm.eras import UNEQUAL_TURNS, Era, table
 from cachespec.kernel import NORMATIVE
 
 HEADINGS = (
@@ -35,14 +35,32 @@ NO, NONE = "no", "none"
 
 
 def features_part(words: Sequence[str]) -> str:
-    """`table`: all features; `refused`: what the implementation refuses by name."""
+    """`table`: all features; `refused`: what is refused by name, and by which part."""
     if list(words) == ["table"]:
         return features_table(FEATURES)
     if list(words) == ["refused"]:
         from cacheproof.targets.tensor.declared import refusals  # noqa: PLC0415  # torch is an extra
 
-        return markdown_table(("refused", "by"), refusals())
+        return markdown_table(("refused", "by"), (*_unspecified(), *_not_compared(), *refusals()))
     raise InputError("say 'table' or 'refused'")
+
+
+def _unspecified() -> Iterator[tuple[str, str]]:
+    """What components have no rules for."""
+    for component in components().values():
+        for each in component.unspecified:
+            yield each.what, f"specification of `{component.name}`"
+
+
+def _not_compared() -> Iterator[tuple[str, str]]:
+    """What the drivers of releases refuse, with the releases."""
+    releases: dict[tuple[str, str], list[str]] = {}
+    for era in table().eras:
+        groups = [" together with ".join(group) for group in era.refused]
+        for what in (*groups, *([UNEQUAL_TURNS] if era.outputs_of_first_turn else [])):
+            releases.setdefault((what, era.component), []).append(era.release.name)
+    for (what, component), names in releases.items():
+        yield what, f"driver of `{component}` for {', '.join(dict.fromkeys(names))}"
 
 
 def features_table(features: Sequence[Feature]) -> str:

@@ -7,16 +7,14 @@ import re
 from collections.abc import Iterator
 
 from cacheimpl import hisparse, kv_cache_manager
-from cacheimpl.kv_cache_manager.kinds import REFUSED as KINDS
-from cacheimpl.vllm.batched_settings import REFUSED as BATCHED
-from cacheimpl.vllm.batched_settings import check_served
-from cacheimpl.vllm.unsupported import REFUSED as SETTINGS
+from cacheimpl.kv_cache_manager.unsupported import Unsupported as OfManager
+from cacheimpl.scheduler.fused_limits import REFUSED as FUSED
+from cacheimpl.scheduler.unsupported import Unsupported as OfScheduler
+from cacheimpl.vllm import batched_settings as batched
+from cacheimpl.vllm import unsupported as settings
 from cacheproof.foundation.errors import InputError
 
 INTERFACE = re.compile(r"(?P<owner>\w+)\.(?P<method>\w+)(\((?P<parameter>\w+)\))?")
-
-ASKED = re.compile(r'^ +"(.+)": ', re.MULTILINE)
-"""How `check_served` names what `BatchedScheduler` refuses of a request."""
 
 
 def check_interface(name: str) -> None:
@@ -31,10 +29,15 @@ def check_interface(name: str) -> None:
 
 
 def refusals() -> Iterator[tuple[str, str]]:
-    """Each refused kind or setting by its name, and the class that refuses it."""
-    for spec, name in KINDS.items():
-        yield f"{name} (`{spec}`)", "KVCacheManager"
-    for name in SETTINGS:
+    """What each class refuses by name, and the class."""
+    for what in OfManager:
+        yield what.value, "KVCacheManager"
+    for each in OfScheduler:
+        yield each.value, "scheduler.engine.Scheduler"
+    for name in FUSED:
+        yield name, "kernels.FusedRound"
+    for name in (*settings.REFUSED, settings.CONNECTOR, settings.OTHER_VERSION):
         yield name, "vllm.Scheduler, vllm.BatchedScheduler"
-    for name in (*BATCHED, *ASKED.findall(inspect.getsource(check_served))):
+    of_requests = (*batched.REFUSED_REQUESTS, batched.NO_LOOK_UP)
+    for name in (*batched.REFUSED, *batched.REFUSED_LAYOUTS, *of_requests, *batched.REFUSED_CALLS):
         yield name, "vllm.BatchedScheduler"

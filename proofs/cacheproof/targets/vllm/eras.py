@@ -13,6 +13,8 @@ from cacheproof.model.registry import component_named
 from cacheproof.model.wire import config_from_message
 from cacheproof.targets.vllm.release import Release
 
+UNEQUAL_TURNS = "sessions whose turns have different numbers of output tokens"
+
 TABLE = Path(__file__).parent / "eras.toml"
 
 
@@ -36,12 +38,24 @@ class Era:
     like: Release | None = None
     """The neighbour that the line is of, where this release has no era of its own (see `nearest`)."""
 
-    def has(self, config: Any) -> bool:
-        """Whether the release has all settings of this configuration."""
+    @property
+    def refused(self) -> tuple[tuple[str, ...], ...]:
+        """Settings that are refused, alone or together."""
+        return (*((name,) for name in self.lacks), *self.apart)
+
+    def refusal(self, config: Any) -> str | None:
+        """Why the release is not compared in this configuration, or None."""
         plain = {name for name, default in config._field_defaults.items() if getattr(config, name) == default}
+        present = next((group for group in self.refused if plain.isdisjoint(group)), None)
+        if present is not None:
+            return f"{' together with '.join(present)} is not compared with {self.release.name}"
         if self.outputs_of_first_turn and not all(map(_of_equal_output, _sessions(config))):
-            return False
-        return plain.issuperset(self.lacks) and not any(plain.isdisjoint(group) for group in self.apart)
+            return f"{UNEQUAL_TURNS} are not compared with {self.release.name} (C-SCH-27)"
+        return None
+
+    def has(self, config: Any) -> bool:
+        """Whether the release is compared in this configuration."""
+        return self.refusal(config) is None
 
 
 def _sessions(config: Any) -> list[list[int]]:

@@ -2,16 +2,36 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from cacheproof.foundation.errors import InputError
 from cacheproof.model.registry import AnyComponent, AnyVariant
+from cacheproof.model.target import Failure, TargetError
 from cacheproof.targets.child import ChildTarget
-from cacheproof.targets.vllm.eras import dependency_of
+from cacheproof.targets.vllm.eras import Era, dependency_of, table
 from cacheproof.targets.vllm.release import Release, needed, needed_environment
 
 READERS_APART = ":readers-apart"
 """Behind a release: each reader of a shared memory is a process of its own."""
 SHARED = ("ring", "object_store")
 """The components that have such readers."""
+
+
+class ReleasedTarget(ChildTarget):
+    """A release in a child. It refuses configurations in which the release is not compared with its eras."""
+
+    def __init__(
+        self, command: str, component: AnyComponent, variant: AnyVariant, eras: list[Era], seconds: float
+    ) -> None:
+        super().__init__(command, component, variant, seconds=seconds)
+        self._eras = [era for era in eras if era.variant == variant.tag] or eras
+
+    def reset(self, config: Any) -> None:
+        """As in the base class. Raises `TargetError` for what no era of the release has."""
+        refusals = [era.refusal(config) for era in self._eras]
+        if refusals and all(refusals):
+            raise TargetError(str(refusals[0]), Failure.REFUSED)
+        super().reset(config)
 
 
 def open_target(
@@ -34,4 +54,4 @@ def open_target(
         raise InputError(f"{release.name} cannot be driven as {component.name}: {obstacle}")
     other = dependency_of(component.name, variant.tag, release)
     command = there.command(home.python, home.overlay(other) if other else None, readers_apart=apart, window=window)
-    return ChildTarget(command, component, variant, seconds=seconds)
+    return ReleasedTarget(command, component, variant, table().of(release, component.name), seconds)
