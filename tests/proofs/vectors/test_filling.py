@@ -28,7 +28,7 @@ MARKED = [
     pytest.param(component, marks=[] if component.name in AT_ONCE else [pytest.mark.nightly], id=component.name)
     for component in SCOPED
 ]
-LARGEST_BYTES = 6_000_000
+LARGEST_BYTES = 5_600_000
 
 
 def edges_in(walker: Walker, cases: tuple[tuple[object, ...], ...]) -> Counter[Edge]:
