@@ -129,6 +129,9 @@ INVALID: list[tuple[Config, str]] = [
     (TWO._replace(steps=(0,)), "steps must be positive"),
     (TWO._replace(prompts=(5, 5)), "longer than its request"),
     (TWO._replace(lengths=(4, 4, 4), chains=((0, 1), (0, 2), (0, 1)), groups=1), "two tables"),
+    (TWO._replace(lengths=(4, 2), chains=((0, 1), (2,)), groups=1), "equally many tokens"),
+    (TWO._replace(lengths=(4, 4), chains=((0, 1), (0, 1)), groups=1), "one content of its own"),
+    (TWO._replace(lengths=(4, 4), chains=((0, 1), (2, 3)), hashes=(0, 1, 0, 3), groups=1), "of the same group"),
     (TWO._replace(resets=2), "resets must be 0 or 1"),
 ]
 

@@ -60,6 +60,8 @@ CASES: dict[tuple[str, str], tuple[str, Changes]] = {
     ),
     ("layer_groups", "external together with cross attention"): ("encoder", {"external": 1}),
     ("kv_blocks", "rollbacks together with groups"): ("two-groups", {"rollbacks": 1}),
+    ("kv_blocks", "repeats together with groups"): ("two-groups", {"repeats": 1}),
+    ("kv_blocks", "disciplined 0 together with groups"): ("two-groups", {"disciplined": 0}),
 }
 """Conditions of more than two switches, and those of other components: the scope and what is changed in it."""
 

@@ -71,7 +71,7 @@ def malformed(config: Config) -> str | None:
         return "block_size and blocks must be positive"
     if not config.chains or len(config.chains) != len(config.lengths):
         return "there must be a request, and one chain and one length for each"
-    return _invalid_chains(config) or _invalid_hashes(config) or _invalid_environment(config)
+    return _invalid_chains(config) or _invalid_hashes(config) or _invalid_groups(config) or _invalid_environment(config)
 
 
 def _invalid_chains(config: Config) -> str | None:
@@ -99,6 +99,24 @@ def _invalid_hashes(config: Config) -> str | None:
     return None
 
 
+def _invalid_groups(config: Config) -> str | None:
+    """A hash names its group, so what one group holds is never found in the other."""
+    if not config.groups:
+        return None
+    first, second = config.chains[::2], config.chains[1::2]
+    if config.lengths[::2] != config.lengths[1::2] or list(map(len, first)) != list(map(len, second)):
+        return "with groups there must be two tables for each request, with equally many tokens and contents"
+    pairs = {pair for chain, other in zip(first, second, strict=True) for pair in zip(chain, other, strict=True)}
+    ours, theirs = {content for content, _ in pairs}, {content for _, content in pairs}
+    if ours & theirs or len(pairs) != max(len(ours), len(theirs)):
+        return "with groups every content must have one content of its own in the other group"
+    if any(
+        (config.hashes[content] in ours) != (content in ours) for content in (ours | theirs if config.hashes else ())
+    ):
+        return "with groups a hash must be of a content of the same group"
+    return None
+
+
 def _invalid_environment(config: Config) -> str | None:
     if min((config.limit, config.preallocated, config.drafts, *config.steps)) < 0 or 0 in config.steps:
         return "limit, preallocated and drafts must not be negative, and steps must be positive"
@@ -108,15 +126,16 @@ def _invalid_environment(config: Config) -> str | None:
         return "prompts must have one length for each request"
     if any(prompt > length for prompt, length in zip(config.prompts, config.lengths, strict=False)):
         return "a prompt is longer than its request"
-    if config.groups and len(config.lengths) % 2:
-        return "with groups there must be two tables for each request"
     for name in ("withdrawals", "rollbacks", "evictions", "resets", "commons", "groups", "repeats", "disciplined"):
         if getattr(config, name) not in (0, 1):
             return f"{name} must be 0 or 1, not {getattr(config, name)}"
     return None
 
 
-UNSPECIFIED: tuple[Unspecified[Config], ...] = not_together("groups", "rollbacks")
+UNSPECIFIED: tuple[Unspecified[Config], ...] = (
+    *not_together("groups", "rollbacks", "repeats"),
+    Unspecified("disciplined 0 together with groups", lambda config: config.groups == 1 and config.disciplined == 0),
+)
 """What a pool has no rules for."""
 
 

@@ -327,8 +327,15 @@ class ManagerTarget(ByOperation):
         return DONE if self.manager.reset_prefix_cache() else REFUSED
 
     def _common_prefix(self, op: calls.CommonPrefix) -> Outcome:
+        """With groups, tables of one group are compared: tables of two groups never have a block in common."""
+        shape, running = self._there, [self._name(table) for table in op.running]
         try:
-            count = self._there.common_prefix(self._request(op.request), [str(one) for one in op.running])
+            if not shape.config.groups:
+                count = shape.common_prefix(self._request(op.request), running)
+            elif any(table % 2 != op.request % 2 for table in op.running):
+                count = 0
+            else:
+                count = shape.group(op.request).common_prefix(self._name(op.request), running, len(running))
         except UnknownRequestError:
             count = 0
         return Outcome(Code.DONE, (count,))
