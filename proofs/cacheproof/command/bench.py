@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
+from rich.table import Column, Table
 
 from cacheproof.bench import benchmarks, benchmarks_named
 from cacheproof.bench.growth import growth_curves
@@ -161,15 +161,10 @@ def _messages(results: Results) -> Sequence[dict[str, Any]]:
 
 def _table(benchmark: Benchmark, rows: Sequence[Row], *, small: bool) -> Table:
     size = "a small run" if small else benchmark.size
-    table = Table(title=f"{benchmark.name}: {benchmark.about} ({size})", title_justify="left")
-    table.add_column("contender")
     unit = f"one of the {benchmark.unit}" if benchmark.timed else f"{benchmark.unit}/s"
-    table.add_column(unit, justify="right")
-    table.add_column("least to most", justify="right")
-    table.add_column(f"ratio to {rows[0].contender}", justify="right")
-    for name in rows[0].also:
-        table.add_column(name, justify="right")
-    table.add_column("goal", justify="right")
+    numbers = (unit, "least to most", f"ratio to {rows[0].contender}", *rows[0].also, "goal")
+    title = f"{benchmark.name}: {benchmark.about} ({size})"
+    table = Table("contender", *(Column(name, justify="right") for name in numbers), title=title, title_justify="left")
     for row in rows:
         also = [f"{spread.median:,.0f}" for spread in row.also.values()]
         table.add_row(row.contender, *_measured(benchmark, row.rate), _ratio(row.ratio), *also, _goal(row))

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
+from rich.table import Column, Table
 
 from cacheproof.catalogue.derivation import Derived, Status, derive, status_of, tasks_of
 from cacheproof.catalogue.kept import keep
@@ -152,17 +152,12 @@ def _row(derived: Derived) -> dict[str, Any]:
 
 
 def _table(statuses: Mapping[str, Status], derived: Sequence[Derived]) -> Table:
-    table = Table()
-    for heading in ("entry", "component", "variant", "scope", "property"):
-        table.add_column(heading, no_wrap=True)
-    table.add_column("trace", justify="right")
-    table.add_column("status")
-    table.add_column("normative")
-    table.add_column("what happens", ratio=1)
+    where = (Column(name, no_wrap=True) for name in ("entry", "component", "variant", "scope", "property"))
+    table = Table(*where, Column("trace", justify="right"), "status", "normative", Column("what happens", ratio=1))
     for one in derived:
         place = one.place
-        where = (place.catalogue, place.scope.component, place.variant, place.scope.name, place.violation.property)
-        table.add_row(*where, _length(one), one.status.value, _normative(one), place.violation.about)
+        names = (place.catalogue, place.scope.component, place.variant, place.scope.name, place.violation.property)
+        table.add_row(*names, _length(one), one.status.value, _normative(one), place.violation.about)
     for number, status in statuses.items():
         if status in (Status.OUTSIDE, Status.PENDING):
             table.add_row(number, "", "", "", "", "", status.value, "", _reason(entry_named(number)))
@@ -171,12 +166,8 @@ def _table(statuses: Mapping[str, Status], derived: Sequence[Derived]) -> Table:
 
 def _narrow_table(statuses: Mapping[str, Status], derived: Sequence[Derived]) -> Table:
     """For a terminal of 80 columns: where it happens in one column, and no text."""
-    table = Table()
-    table.add_column("entry", no_wrap=True)
-    table.add_column("where", ratio=1)
-    table.add_column("trace", justify="right")
-    table.add_column("status", no_wrap=True)
-    table.add_column("normative")
+    entry, ended = (Column(name, no_wrap=True) for name in ("entry", "status"))
+    table = Table(entry, Column("where", ratio=1), Column("trace", justify="right"), ended, "normative")
     for one in derived:
         place = one.place
         where = f"{place.scope.component} {place.variant} {place.scope.name}, {place.violation.property}"

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
+from rich.table import Column, Table
 
 from cacheproof.command.options import JobsOption
 from cacheproof.foundation.cluster import OnOption
@@ -296,13 +296,9 @@ def _said_otherwise(task: Task, verdict: Verdict) -> str:
 
 
 def _table(runs: Sequence[Run]) -> Table:
-    table = Table(title=None)
-    for heading in ("component", "variant", "scope"):
-        table.add_column(heading, no_wrap=True)
-    for heading in ("states", "transitions", "depth"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("verdicts", ratio=1)
-    table.add_column("as expected", no_wrap=True)
+    names = (Column(name, no_wrap=True) for name in ("component", "variant", "scope"))
+    counted = (Column(name, justify="right", no_wrap=True) for name in ("states", "transitions", "depth"))
+    table = Table(*names, *counted, Column("verdicts", ratio=1), Column("as expected", no_wrap=True))
     for run in runs:
         found = run.exploration
         counts = (f"{found.states:,}", f"{found.transitions:,}", str(found.depth))
@@ -313,11 +309,8 @@ def _table(runs: Sequence[Run]) -> Table:
 
 def _narrow_table(runs: Sequence[Run]) -> Table:
     """For a terminal of 80 columns: the verdicts are what nobody can do without."""
-    table = Table(title=None)
-    table.add_column("run")
-    table.add_column("states", justify="right", no_wrap=True)
-    table.add_column("verdicts", ratio=1)
-    table.add_column("as expected")
+    states = Column("states", justify="right", no_wrap=True)
+    table = Table("run", states, Column("verdicts", ratio=1), "as expected")
     for run in runs:
         name = f"{run.task.component} {run.task.variant} {run.task.scope}"
         table.add_row(name, f"{run.exploration.states:,}", _verdicts(run), ANSWERS[run.judgement.status])

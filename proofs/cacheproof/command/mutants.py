@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
+from rich.table import Column, Table
 
 from cacheproof.command.options import JobsOption, SeedOption
 from cacheproof.foundation.console import Report, announce, progress
@@ -227,10 +227,10 @@ def _plain(result: MutantResult) -> dict[str, Any]:
 
 
 def _table(chosen: Sequence[str], results: Sequence[MutantResult]) -> Table:
-    table = Table(title=None)
-    table.add_column("component", no_wrap=True)
-    for heading in ("mutants", *(fate.value for fate in Fate), "killed of living"):
-        table.add_column(heading, justify="right")
+    numbers = (
+        Column(name, justify="right") for name in ("mutants", *(fate.value for fate in Fate), "killed of living")
+    )
+    table = Table(Column("component", no_wrap=True), *numbers)
     rows = [(name, _of(results, name)) for name in chosen]
     for name, own in [*((name, own) for name, own in rows if own), ("all", list(results))]:
         found = counts(own)

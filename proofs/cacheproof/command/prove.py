@@ -7,7 +7,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
+from rich.table import Column, Table
 
 from cacheproof.command.options import JobsOption
 from cacheproof.foundation.console import Report, interruptible, progress
@@ -146,12 +146,8 @@ def _every(findings: Sequence[Finding]) -> Table:
 
 
 def _table(groups: Sequence[tuple[str, str, Sequence[Finding]]]) -> Table:
-    table = Table(title=None)
-    table.add_column("component", no_wrap=True)
-    table.add_column("claim", ratio=1)
-    table.add_column("verdict")
-    table.add_column("obligations", justify="right", no_wrap=True)
-    table.add_column("seconds", justify="right", no_wrap=True)
+    numbers = (Column(name, justify="right", no_wrap=True) for name in ("obligations", "seconds"))
+    table = Table(Column("component", no_wrap=True), Column("claim", ratio=1), "verdict", *numbers)
     for component, claim, rows in groups:
         good = sum(row.good for row in rows)
         verdict = next((row.verdict for row in rows if not row.good), rows[0].verdict).value

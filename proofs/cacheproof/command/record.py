@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
+from rich.table import Column, Table
 
 from cacheproof.foundation.console import Report, announce, interruptible, progress
 from cacheproof.foundation.errors import ExitStatus, InputError
@@ -84,10 +84,8 @@ def _told(verdict: Verdict) -> list[Any]:
 def _rendered(logs: list[Recorded]) -> list[Any]:
     if not logs:
         return ["nothing was recorded: no manager was made in a process that loads plugins"]
-    table = Table(title="recorded", title_justify="left")
-    for heading in ("log", "component", "variant"):
-        table.add_column(heading, overflow="fold")
-    table.add_column("lines", justify="right")
+    columns = (Column(name, overflow="fold") for name in ("log", "component", "variant"))
+    table = Table(*columns, Column("lines", justify="right"), title="recorded", title_justify="left")
     for each in (each for each in logs if not each.left_out):
         table.add_row(str(each.log), each.component, each.variant, f"{each.lines:,}")
     absent = [f"no log of {each.component}: {each.left_out}" for each in logs if each.left_out]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
+from rich.table import Column, Table
 
 from cacheproof.command.options import JobsOption
 from cacheproof.foundation.console import Report, announce, interruptible, progress
@@ -135,11 +135,9 @@ def _report(runs: Sequence[RegionRun], *, interrupted: bool) -> Report:
 
 
 def _table(runs: Sequence[RegionRun]) -> Table:
-    table = Table(title=None)
-    table.add_column("scope")
-    table.add_column("numbers", ratio=1)
-    for heading in ("regions", "states", "confirmed", "broken", "not reached"):
-        table.add_column(heading, justify="right", no_wrap=True)
+    headings = ("regions", "states", "confirmed", "broken", "not reached")
+    counted = (Column(name, justify="right", no_wrap=True) for name in headings)
+    table = Table("scope", Column("numbers", ratio=1), *counted)
     for run in runs:
         made = run.made
         name = f"{made.component} {made.variant} {made.scope}"

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
+from rich.table import Column, Table
 
 from cacheproof.foundation.console import Report, progress
 from cacheproof.foundation.errors import ExitStatus, InputError
@@ -80,9 +80,7 @@ def as_list(text: str) -> Report:
     rows = [row for row in listed() if row.has(text)]
     if not rows:
         raise InputError(f"nothing that is recorded has '{text}'" if text else "no records here: go to a checkout")
-    shown = Table(box=None)
-    for column in ("id", "breaks", "known as", "seen on"):
-        shown.add_column(column, overflow="fold")
+    shown = Table(*(Column(name, overflow="fold") for name in ("id", "breaks", "known as", "seen on")), box=None)
     for row in rows:
         shown.add_row(row.id, row.property, ", ".join(row.catalogue), ", ".join(row.targets) or "no release")
     return Report({"reproductions": rows}, [shown, "", f"{len(rows)} ids: cacheproof reproduce ID TARGET"])

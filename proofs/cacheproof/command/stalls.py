@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
+from rich.table import Column, Table
 
 from cacheproof.command.options import AnswerOption, NewSeedOption
 from cacheproof.foundation.console import Report, announce, progress
@@ -135,9 +135,7 @@ def rendered(target: str, done: StallSearch) -> list[Any]:
     if done.finding is None:
         return [f"{target}: nothing of what was looked for was found in {amount}", *passed]
     finding = done.finding
-    table = Table()
-    for name in ("", "call", "answer"):
-        table.add_column(name, overflow="fold")
+    table = Table(*(Column(name, overflow="fold") for name in ("", "call", "answer")))
     for place, (call, outcome) in enumerate(zip(finding.calls, finding.outcomes, strict=True), 1):
         table.add_row(str(place), operation_text(call), outcome_text(outcome))
     shown = observation_texts(component_named("scheduler"), finding.shown)

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Annotated
 
 import typer
-from rich.table import Table
+from rich.table import Column, Table
 
 from cacheproof.foundation.console import Report
 from cacheproof.model.registry import AnyComponent, component_named, components
@@ -45,9 +45,8 @@ def command(
 def of_properties(chosen: list[AnyComponent]) -> Report:
     """One line for each property, and how many there are of each strength."""
     known = [one for component in chosen for one in known_of(component)]
-    table = Table(box=None)
-    for heading in ("component", "property", "strength", "where, or why not more"):
-        table.add_column(heading, overflow="fold")
+    headings = ("component", "property", "strength", "where, or why not more")
+    table = Table(*(Column(name, overflow="fold") for name in headings), box=None)
     for one in known:
         table.add_row(*one)
     counts = {strength: sum(one.strength == strength for one in known) for strength in STRENGTHS}

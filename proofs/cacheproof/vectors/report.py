@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
-from rich.table import Table
+from rich.table import Column, Table
 
 from cacheproof.catalogue.register import entry_named
 from cacheproof.foundation.errors import InputError
@@ -72,9 +72,8 @@ def by_feature(whole: Consumption) -> dict[str, Counter[Verdict]]:
 
 def table_of(whole: Consumption) -> Table:
     """The same for people; the last line counts every case once."""
-    shown = Table(box=None, pad_edge=False)
-    for name in ("cases that need", *HEADS.values()):
-        shown.add_column(name, justify="left" if name == "cases that need" else "right")
+    counted = (Column(name, justify="right") for name in HEADS.values())
+    shown = Table("cases that need", *counted, box=None, pad_edge=False)
     every = Counter(result.verdict for result in whole.results)
     for name, counts in [*sorted(by_feature(whole).items()), ("all cases", every)]:
         shown.add_row(name, *(f"{counts[verdict]:,}" if counts[verdict] else "" for verdict in HEADS))

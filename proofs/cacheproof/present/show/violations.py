@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from rich.table import Table
+from rich.table import Column, Table
 
 from cacheproof.catalogue.attribution import Attribution, Certainty, attribution, unattributed
 from cacheproof.catalogue.meaning import kind_of
@@ -177,9 +177,7 @@ def in_full(number: int, message: Mapping[str, Any]) -> Iterator[Any]:
     yield f"   {REACHES[message['reach']]}"
     yield f"   {said_catalogue(message)}{issues}: {_why(message)}"
     yield f"   configuration: {settings(component_named(message['component']).config, message['config'])}"
-    shown = Table(box=None)
-    for name in ("", "call", "answer"):
-        shown.add_column(name, overflow="fold")
+    shown = Table(*(Column(name, overflow="fold") for name in ("", "call", "answer")), box=None)
     for place, (call, outcome) in enumerate(zip(message["operations"], message["outcomes"], strict=True), 1):
         shown.add_row(str(place), _call_text(call), _outcome_text(message["component"], call, outcome))
     yield shown
