@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from icontract import ensure, require
 
 from cacheimpl.kv_cache_manager.reach import Kind, Reach
@@ -21,81 +23,42 @@ def group_of(kind: int, span: int, size: int) -> Config:
     return Config(blocks=2, kinds=(kind,), chains=((),), lengths=(0,), spans=(span,), sizes=(size,), hash_size=size)
 
 
-def specified_first(kind: int, tokens: int, span: int, size: int) -> int:
-    """The first position that is read, of the specification."""
-    if min(span, size) < 1 or tokens < 0:
-        raise ValueError
-    return prefixes.first_needed(group_of(kind, span, size), 0, tokens)
+Counted = Callable[[int, int, int], int]
+"""From tokens, span and block size."""
 
 
-def implemented_first(kind: int, tokens: int, span: int, size: int) -> int:
+def specified(kind: int) -> Counted:
+    """The first position that a kind of layers reads, of the specification."""
+
+    def first(tokens: int, span: int, size: int) -> int:
+        if min(span, size) < 1 or tokens < 0:
+            raise ValueError
+        return prefixes.first_needed(group_of(kind, span, size), 0, tokens)
+
+    return first
+
+
+def implemented(kind: int) -> Counted:
     """Of the implementation."""
-    if min(span, size) < 1 or tokens < 0:
-        raise ValueError
-    return Reach(KINDS[kind], span).first_needed(tokens, size)
+
+    def first(tokens: int, span: int, size: int) -> int:
+        if min(span, size) < 1 or tokens < 0:
+            raise ValueError
+        return Reach(KINDS[kind], span).first_needed(tokens, size)
+
+    return first
 
 
-def specified_full(tokens: int, span: int, size: int) -> int:
-    """Full attention."""
-    return specified_first(FULL, tokens, span, size)
+def on_tensors(kind: int) -> Counted:
+    """By the formula that tensors have for all kinds."""
 
+    def first(tokens: int, span: int, size: int) -> int:
+        if min(span, size) < 1 or tokens < 0:
+            raise ValueError
+        one = Layers(Reach(KINDS[kind], span), size)
+        return max(0, tokens - tokens % one.chunk - one.back) // size
 
-def implemented_full(tokens: int, span: int, size: int) -> int:
-    """Full attention."""
-    return implemented_first(FULL, tokens, span, size)
-
-
-def specified_window(tokens: int, span: int, size: int) -> int:
-    """A sliding window."""
-    return specified_first(WINDOW, tokens, span, size)
-
-
-def implemented_window(tokens: int, span: int, size: int) -> int:
-    """A sliding window."""
-    return implemented_first(WINDOW, tokens, span, size)
-
-
-def specified_chunk(tokens: int, span: int, size: int) -> int:
-    """Chunked local attention."""
-    return specified_first(CHUNK, tokens, span, size)
-
-
-def implemented_chunk(tokens: int, span: int, size: int) -> int:
-    """Chunked local attention."""
-    return implemented_first(CHUNK, tokens, span, size)
-
-
-def specified_state(tokens: int, span: int, size: int) -> int:
-    """A state."""
-    return specified_first(STATE, tokens, span, size)
-
-
-def implemented_state(tokens: int, span: int, size: int) -> int:
-    """A state."""
-    return implemented_first(STATE, tokens, span, size)
-
-
-def on_tensors(kind: int, tokens: int, span: int, size: int) -> int:
-    """The first position that is read, by the formula that tensors have for all kinds."""
-    if min(span, size) < 1 or tokens < 0:
-        raise ValueError
-    one = Layers(Reach(KINDS[kind], span), size)
-    return max(0, tokens - tokens % one.chunk - one.back) // size
-
-
-def window_on_tensors(tokens: int, span: int, size: int) -> int:
-    """A sliding window."""
-    return on_tensors(WINDOW, tokens, span, size)
-
-
-def chunk_on_tensors(tokens: int, span: int, size: int) -> int:
-    """Chunked local attention."""
-    return on_tensors(CHUNK, tokens, span, size)
-
-
-def state_on_tensors(tokens: int, span: int, size: int) -> int:
-    """A state."""
-    return on_tensors(STATE, tokens, span, size)
+    return first
 
 
 def specified_blocks(tokens: int, size: int) -> int:
@@ -122,63 +85,35 @@ def implemented_blocks(tokens: int, size: int) -> int:
 LAYERS = "any count of tokens, any positive span and block size"
 READ = {"tokens": 9, "span": 4, "size": 2}
 BACK, CHUNK_OF = (vars(Layers)[name].fget for name in ("back", "chunk"))
+WORDS = {
+    "full": (FULL, "full attention"),
+    "window": (WINDOW, "a sliding window"),
+    "chunk": (CHUNK, "chunked local attention"),
+    "state": (STATE, "a state-space layer"),
+}
 PAIRS = {
-    "first_needed_full": Pair(
-        "the first position read by full attention",
-        specified_full,
-        implemented_full,
-        Reach.first_needed,
-        READ,
-        LAYERS,
-    ),
-    "first_needed_window": Pair(
-        "the first position read by a sliding window",
-        specified_window,
-        implemented_window,
-        Reach.first_needed,
-        READ,
-        LAYERS,
-    ),
-    "first_needed_chunk": Pair(
-        "the first position read by chunked local attention",
-        specified_chunk,
-        implemented_chunk,
-        Reach.first_needed,
-        READ,
-        LAYERS,
-    ),
-    "first_needed_state": Pair(
-        "the first position read by a state-space layer",
-        specified_state,
-        implemented_state,
-        Reach.first_needed,
-        READ,
-        LAYERS,
-    ),
-    "first_on_tensors_window": Pair(
-        "the first position read by a sliding window, on tensors",
-        specified_window,
-        window_on_tensors,
-        BACK,
-        READ,
-        LAYERS,
-    ),
-    "first_on_tensors_chunk": Pair(
-        "the first position read by chunked local attention, on tensors",
-        specified_chunk,
-        chunk_on_tensors,
-        CHUNK_OF,
-        READ,
-        LAYERS,
-    ),
-    "first_on_tensors_state": Pair(
-        "the first position read by a state-space layer, on tensors",
-        specified_state,
-        state_on_tensors,
-        BACK,
-        READ,
-        LAYERS,
-    ),
+    **{
+        f"first_needed_{name}": Pair(
+            f"the first position read by {words}",
+            specified(kind),
+            implemented(kind),
+            Reach.first_needed,
+            READ,
+            LAYERS,
+        )
+        for name, (kind, words) in WORDS.items()
+    },
+    **{
+        f"first_on_tensors_{name}": Pair(
+            f"the first position read by {WORDS[name][1]}, on tensors",
+            specified(WORDS[name][0]),
+            on_tensors(WORDS[name][0]),
+            function,
+            READ,
+            LAYERS,
+        )
+        for name, function in (("window", BACK), ("chunk", CHUNK_OF), ("state", BACK))
+    },
     "blocks_for": Pair(
         "the number of blocks for tokens, of groups of layers",
         specified_blocks,
