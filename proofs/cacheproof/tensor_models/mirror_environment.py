@@ -7,6 +7,7 @@ answer, as the functions of `cacheimpl` do; where an operation names something t
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -253,13 +254,6 @@ def reject(config: Config, state: State, sender: Tensor, which: Tensor) -> Resul
     return where_there((which < link.drafts.rows) & (stage == RENDERED), counted(after), state)
 
 
-def cancel(config: Config, state: State, sender: Tensor, which: Tensor) -> Result:
-    """The rest of it is never sent."""
-    link = link_of(state, sender)
-    after = with_link(state, sender, link._replace(drafts=without(link.drafts, which)))
-    return where_there(which < link.drafts.rows, counted(after), state)
-
-
 def submit_rejected(config: Config, state: State, sender: Tensor, length: Tensor, *items: Tensor) -> Result:
     """Likewise."""
     return counted(state), done(state)
@@ -270,46 +264,32 @@ def abort(config: Config, state: State, sender: Tensor, which: Tensor) -> Result
     return where_there(which < link_of(state, sender).sender.log.rows, counted(state), state)
 
 
-def reorder(config: Config, state: State, sender: Tensor, which: Tensor) -> Result:
-    """The message after this one comes first."""
-    link = link_of(state, sender)
-    after = touched(link)._replace(messages=overtaken(link.messages, which))
-    return where_there(which + 1 < link.messages.rows, counted(with_link(state, sender, after)), state)
+def of_channel(queue: str, change: Callable[[Any, Tensor], Any], *, behind: int = 0, touches: bool = False) -> Function:
+    """The fault that changes a queue of a link, where so many are there `behind` the one that it names."""
+
+    def fault(config: Config, state: State, sender: Tensor, which: Tensor) -> Result:
+        link = link_of(state, sender)
+        waiting = getattr(link, queue)
+        after = (touched(link) if touches else link)._replace(**{queue: change(waiting, which)})
+        return where_there(which + behind < waiting.rows, counted(with_link(state, sender, after)), state)
+
+    return fault
 
 
-def reorder_answers(config: Config, state: State, sender: Tensor, which: Tensor) -> Result:
-    """The answer after this one comes first."""
-    link = link_of(state, sender)
-    after = link._replace(answers=overtaken(link.answers, which))
-    return where_there(which + 1 < link.answers.rows, counted(with_link(state, sender, after)), state)
-
-
-def drop(config: Config, state: State, sender: Tensor, which: Tensor) -> Result:
-    """A message is lost."""
-    link = link_of(state, sender)
-    after = touched(link)._replace(messages=without(link.messages, which))
-    return where_there(which < link.messages.rows, counted(with_link(state, sender, after)), state)
-
-
-def drop_answer(config: Config, state: State, sender: Tensor, which: Tensor) -> Result:
-    """An answer is lost."""
-    link = link_of(state, sender)
-    after = link._replace(answers=without(link.answers, which))
-    return where_there(which < link.answers.rows, counted(with_link(state, sender, after)), state)
-
-
-def duplicate(config: Config, state: State, sender: Tensor, which: Tensor) -> Result:
-    """A message arrives twice."""
-    link = link_of(state, sender)
-    after = link._replace(messages=doubled(link.messages, which))
-    return where_there(which < link.messages.rows, counted(with_link(state, sender, after)), state)
-
-
-def duplicate_answer(config: Config, state: State, sender: Tensor, which: Tensor) -> Result:
-    """An answer arrives twice."""
-    link = link_of(state, sender)
-    after = link._replace(answers=doubled(link.answers, which))
-    return where_there(which < link.answers.rows, counted(with_link(state, sender, after)), state)
+cancel = of_channel("drafts", without)
+"""The rest of a request is never sent."""
+reorder = of_channel("messages", overtaken, behind=1, touches=True)
+"""The message after this one comes first."""
+reorder_answers = of_channel("answers", overtaken, behind=1)
+"""The answer after this one comes first."""
+drop = of_channel("messages", without, touches=True)
+"""A message is lost."""
+drop_answer = of_channel("answers", without)
+"""An answer is lost."""
+duplicate = of_channel("messages", doubled)
+"""A message arrives twice."""
+duplicate_answer = of_channel("answers", doubled)
+"""An answer arrives twice."""
 
 
 def reset_sender(config: Config, state: State, sender: Tensor) -> Result:
