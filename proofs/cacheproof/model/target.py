@@ -84,6 +84,9 @@ class ByOperation:
         perform: Callable[[Operation], Outcome] = getattr(self, "_" + operation.wire_name(), self.lacking)
         return perform(operation)
 
+    def close(self) -> None:
+        """Nothing is held, unless a target says so."""
+
     def lacking(self, operation: Operation) -> Outcome:
         """How a call ends for which there is no method. Raises `TargetError`."""
         raise TargetError(f"there is no call for {operation.wire_name()}")

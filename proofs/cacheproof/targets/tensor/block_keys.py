@@ -47,9 +47,6 @@ class KeysTarget(ByOperation):
             raise TargetError("keys are equal where contents are not, or differ where contents are equal")
         return {"blocks": tuple(len(one) for one in self._links), "keys": shown}
 
-    def close(self) -> None:
-        """Nothing is held."""
-
     def _adapt(self, op: calls.Adapt) -> Outcome:
         request = self._requests[op.request]
         if request.submitted:

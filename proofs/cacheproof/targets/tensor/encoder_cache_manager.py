@@ -72,9 +72,6 @@ class ManagerTarget(ByOperation):
             "freed": tuple(map(int, manager.freed)),
         }
 
-    def close(self) -> None:
-        """Nothing is held."""
-
     def _check_and_update(self, operation: calls.CheckAndUpdate) -> Outcome:
         """A hit, a miss, or another size."""
         try:

@@ -227,9 +227,6 @@ class ManagerTarget(ByOperation):
             ),
         }
 
-    def close(self) -> None:
-        """Nothing is held."""
-
     # Calls ----------------------------------------------------------------------------------------------------------
 
     def _get_computed_blocks(self, op: calls.GetComputedBlocks) -> Outcome:

@@ -120,9 +120,6 @@ class GroupsTarget(ByOperation):
             "carried": tuple(part for row in carried for part in row),
         }
 
-    def close(self) -> None:
-        """Nothing is held."""
-
     # Calls ----------------------------------------------------------------------------------------------------------
 
     def _new_step(self, _: calls.NewStep) -> Outcome:

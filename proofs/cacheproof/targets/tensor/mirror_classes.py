@@ -104,9 +104,6 @@ class MirrorTarget(ByOperation):
                 raise TargetError(f"the payloads of sender {name} are not those of its order: {held}")
         return shown
 
-    def close(self) -> None:
-        """Nothing is held."""
-
     def new_receiver(self) -> MirrorReceiver:
         """P1 as it starts."""
         return MirrorReceiver(self.config.capacity, partitions(self.config))

@@ -109,9 +109,6 @@ class PartialHitsTarget(ByOperation):
             "carried": tuple(part for row in carried for part in row),
         }
 
-    def close(self) -> None:
-        """Nothing is held."""
-
     # Calls ----------------------------------------------------------------------------------------------------------
 
     def _get_computed_blocks(self, op: calls.GetComputedBlocks) -> Outcome:

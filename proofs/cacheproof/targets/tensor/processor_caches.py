@@ -62,9 +62,6 @@ class LruCacheTarget(ByOperation):
         sizes = tuple(int(cache.size_of(key) or 0) for key in cache.order)
         return {"order": tuple(cache.order), "sizes": sizes, "used": int(cache.currsize), "hits": hits, "total": total}
 
-    def close(self) -> None:
-        """Nothing is held."""
-
     def _contains(self, op: lru.Contains) -> Outcome:
         return HIT if op.key in self._cache else MISS
 
@@ -199,9 +196,6 @@ class SelectorsTarget(ByOperation):
 
     def observe(self) -> Mapping[str, Observation]:
         return dict(self._shown)
-
-    def close(self) -> None:
-        """Nothing is held."""
 
 
 def deployment(op: Start) -> SimpleNamespace:

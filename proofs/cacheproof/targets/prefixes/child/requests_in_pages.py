@@ -1,15 +1,12 @@
-"""What the drivers of prefix caches have in common: the tokens of requests, and four calls about one of them."""
+"""What the drivers of prefix caches have in common: the tokens of requests."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Mapping
 from typing import Any
 
 from driver.calls import (  # type: ignore[import-not-found]  # of the driver for vLLM, on the child's path only
-    Calls,
     Reply,
-    integer,
 )
 
 REFUSED = Reply("refused")
@@ -27,14 +24,3 @@ def tokens_of(config: Mapping[str, Any]) -> list[list[int]]:
         tokens = [content * size + place for content in chain for place in range(size)][:length]
         found.append(tokens + [UNHASHED + number] * (length - len(tokens)))
     return found
-
-
-def four_calls(calls: Calls, cache: Any) -> dict[str, Callable[[Mapping[str, Any]], Reply]]:
-    """The methods of these names of a cache, each of which takes the number of a request, as operations."""
-    names = ("lookup", "admit", "commit", "finish")
-    return {name: partial(_performed, calls, getattr(cache, name)) for name in names}
-
-
-def _performed(calls: Calls, call: Callable[[int], Reply], message: Mapping[str, Any]) -> Reply:
-    number = integer(message, "request")
-    return calls.perform(lambda: call(number))

@@ -20,11 +20,16 @@ from cores import (  # type: ignore[import-not-found]  # beside this file, on th
     PythonCore,
     RustCore,
 )
-from driver.calls import DONE, MISS, Calls, Reply  # type: ignore[import-not-found]  # of the driver for vLLM, likewise
+from driver.calls import (  # type: ignore[import-not-found]  # of the driver for vLLM, likewise
+    DONE,
+    MISS,
+    Calls,
+    Reply,
+    operations_of,
+)
 from requests_in_pages import (  # type: ignore[import-not-found]  # of all such drivers, likewise
     REFUSED,
     SMALLEST,
-    four_calls,
     tokens_of,
 )
 
@@ -44,7 +49,7 @@ class RadixDriver:
     def __init__(self, calls: Calls) -> None:
         self._allocators = importlib.import_module(f"{MEM_CACHE}.allocator")
         self.reset(SMALLEST)
-        self.operations = four_calls(calls, self)
+        self.operations = operations_of(self, calls)
 
     def reset(self, config: Mapping[str, Any]) -> None:
         """A new tree of so many pages, and the tokens of each request."""
@@ -74,14 +79,14 @@ class RadixDriver:
     def _pages(self, slots: Any) -> tuple[int, ...]:
         return tuple(slots[:: self._size].div(self._size, rounding_mode="floor").tolist())
 
-    def lookup(self, number: int) -> Reply:
+    def do_lookup(self, request: int) -> Reply:
         """As for a request that is admitted: at least one token is left to compute."""
-        slots, _ = self._tree.match(self._keys[number][:-1])
+        slots, _ = self._tree.match(self._keys[request][:-1])
         return Reply("hit", self._pages(slots)) if len(slots) else MISS
 
-    def admit(self, number: int) -> Reply:
+    def do_admit(self, request: int) -> Reply:
         """What was found is locked, and pages are taken for the rest."""
-        tokens = self._keys[number]
+        tokens = self._keys[request]
         hits, node = self._tree.match(tokens[:-1])
         receipt = self._tree.lock(node)
         missing = -(-(len(tokens) - len(hits)) // self._size) * self._size
@@ -91,28 +96,28 @@ class RadixDriver:
         if new is None:
             self._tree.unlock(receipt)
             return REFUSED
-        return self._keeps(number, Held(torch.cat((hits, new)), receipt, len(hits)))
+        return self._keeps(request, Held(torch.cat((hits, new)), receipt, len(hits)))
 
-    def commit(self, number: int) -> Reply:
+    def do_commit(self, request: int) -> Reply:
         """Full pages are in the tree, and locked there."""
-        held = self._held[number]
-        full = len(self._keys[number]) // self._size * self._size
-        tokens = self._keys[number][:full]
+        held = self._held[request]
+        full = len(self._keys[request]) // self._size * self._size
+        tokens = self._keys[request][:full]
         self._tree.insert(tokens, held.slots[:full], held.in_tree)
         slots, node = self._tree.match(tokens)
         receipt = self._tree.lock(node)
         self._tree.unlock(held.receipt)
-        return self._keeps(number, Held(torch.cat((slots, held.slots[len(slots) :])), receipt, len(slots)))
+        return self._keeps(request, Held(torch.cat((slots, held.slots[len(slots) :])), receipt, len(slots)))
 
-    def finish(self, number: int) -> Reply:
+    def do_finish(self, request: int) -> Reply:
         """What is not in the tree is given back: of its last page only the slots that its tokens have."""
-        held = self._held.pop(number)
-        self._allocator.free(held.slots[held.in_tree : len(self._keys[number])])
+        held = self._held.pop(request)
+        self._allocator.free(held.slots[held.in_tree : len(self._keys[request])])
         self._tree.unlock(held.receipt)
         return DONE
 
-    def _keeps(self, number: int, held: Held) -> Reply:
-        self._held[number] = held
+    def _keeps(self, request: int, held: Held) -> Reply:
+        self._held[request] = held
         return Reply("done", self._pages(held.slots))
 
 

@@ -19,11 +19,11 @@ from driver.calls import (  # type: ignore[import-not-found]  # of the driver fo
     MISS,
     Calls,
     Reply,
+    operations_of,
 )
 from requests_in_pages import (  # type: ignore[import-not-found]  # of all such drivers, likewise
     REFUSED,
     SMALLEST,
-    four_calls,
     tokens_of,
 )
 
@@ -63,7 +63,7 @@ class PagedDriver:
         self._requests = importlib.import_module(f"{BATCHING}.requests")
         importlib.import_module(f"{BATCHING}.scheduler")
         self.reset(SMALLEST)
-        self.operations = four_calls(calls, self)
+        self.operations = operations_of(self, calls)
 
     def reset(self, config: Mapping[str, Any]) -> None:
         """A new cache of so many blocks, and the tokens of each request."""
@@ -97,15 +97,15 @@ class PagedDriver:
     def _table(self, request: str) -> tuple[int, ...]:
         return self._numbered(self._allocator.block_table[request])
 
-    def lookup(self, number: int) -> Reply:
+    def do_lookup(self, request: int) -> Reply:
         """Nothing is taken."""
-        found = self._allocator.match_prefix_blocks(self._keys[number])
+        found = self._allocator.match_prefix_blocks(self._keys[request])
         return Reply("hit", self._numbered(found)) if found else MISS
 
-    def admit(self, number: int) -> Reply:
+    def do_admit(self, request: int) -> Reply:
         """What was found is taken, and room for the rest."""
-        tokens = self._keys[number]
-        state = self._requests.RequestState(str(number), tokens)
+        tokens = self._keys[request]
+        state = self._requests.RequestState(str(request), tokens)
         state.position_offset = self._cache.search_prefix_match(state.request_id, tokens)
         missing = len(tokens) - state.position_offset
         if not self._cache.can_store_request_tokens(state, missing):
@@ -114,18 +114,18 @@ class PagedDriver:
             if not self._cache.can_store_request_tokens(state, missing):
                 self._cache.free_blocks(state.request_id)
                 return REFUSED
-        self._states[number] = state
-        self._completed[number] = self._cache.count_new_complete_blocks(state, missing)
+        self._states[request] = state
+        self._completed[request] = self._cache.count_new_complete_blocks(state, missing)
         return Reply("done", self._table(state.request_id))
 
-    def commit(self, number: int) -> Reply:
+    def do_commit(self, request: int) -> Reply:
         """Blocks that are full are registered."""
-        state = self._states[number]
-        state.position_offset = len(self._keys[number])
-        self._cache.mark_complete_blocks(state, self._completed.pop(number))
+        state = self._states[request]
+        state.position_offset = len(self._keys[request])
+        self._cache.mark_complete_blocks(state, self._completed.pop(request))
         return Reply("done", self._table(state.request_id))
 
-    def finish(self, number: int) -> Reply:
+    def do_finish(self, request: int) -> Reply:
         """Its table is freed."""
-        self._cache.free_blocks(self._states.pop(number).request_id)
+        self._cache.free_blocks(self._states.pop(request).request_id)
         return DONE

@@ -11,17 +11,16 @@ from __future__ import annotations
 import gc
 import importlib
 import queue
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
 import torch
 from driver.calls import (  # type: ignore[import-not-found]  # of the driver for vLLM, on the child's path only
-    DONE,
     MISS,
     Calls,
     Reply,
-    integer,
+    operations_of,
 )
 from paged import BATCHING, made_cache  # type: ignore[import-not-found]  # beside this file, likewise
 
@@ -173,7 +172,6 @@ class ServingDriver:
     scheduler = "fifo"
 
     def __init__(self, calls: Calls) -> None:
-        self._calls = calls
         self._api = importlib.import_module(f"{BATCHING}.continuous_api")
         for name, ours in (
             ("ContinuousBatchingIOs", Batches),
@@ -183,11 +181,7 @@ class ServingDriver:
             setattr(self._api, name, ours)
         self._requests = importlib.import_module(f"{BATCHING}.requests")
         self._processor: Any = None
-        self.operations: dict[str, Callable[[Mapping[str, Any]], Reply]] = {
-            "arrive": self._arrive,
-            "cancel": self._cancel,
-            "step": self._step,
-        }
+        self.operations = operations_of(self, calls)
 
     def reset(self, config: Mapping[str, Any]) -> None:
         """A new processor, and requests with these prompts, outputs and children."""
@@ -258,41 +252,34 @@ class ServingDriver:
             "failure": self._failure,
         }
 
-    def _arrive(self, message: Mapping[str, Any]) -> Reply:
-        number = integer(message, "request")
-        prompt, config = self._config["prompts"][number], self._config
+    def do_arrive(self, request: int) -> None:
         state = self._requests.RequestState(
-            request_id=str(number),
-            initial_tokens=list(prompt),
-            num_children=config["children"][number],
-            max_new_tokens=config["outputs"][number],
+            request_id=str(request),
+            initial_tokens=list(self._config["prompts"][request]),
+            num_children=self._config["children"][request],
+            max_new_tokens=self._config["outputs"][request],
         )
         self._arrivals.put(state)
-        return DONE
 
-    def _cancel(self, message: Mapping[str, Any]) -> Reply:
-        self._cancellations.put(str(integer(message, "request")))
-        return DONE
+    def do_cancel(self, request: int) -> None:
+        self._cancellations.put(str(request))
 
-    def _step(self, message: Mapping[str, Any]) -> Reply:
-        def call() -> Reply:
-            try:
-                return passed()
-            except Exception as error:
-                self._failure = f"{type(error).__name__}: {error}"
-                raise
+    def do_step(self) -> Reply:
+        try:
+            return self._passed()
+        except Exception as error:
+            self._failure = f"{type(error).__name__}: {error}"
+            raise
 
-        def passed() -> Reply:
-            if not self._processor.prepare_next_batch():
-                return MISS
-            planned = Reply("done", Batches.made.planned)
-            if self._config["ahead"] and not self._launched:
-                self._launched = True
-                return planned
-            self._processor.update_batch()
+    def _passed(self) -> Reply:
+        if not self._processor.prepare_next_batch():
+            return MISS
+        planned = Reply("done", Batches.made.planned)
+        if self._config["ahead"] and not self._launched:
+            self._launched = True
             return planned
-
-        return self._calls.perform(call)
+        self._processor.update_batch()
+        return planned
 
 
 class PrefillFirstDriver(ServingDriver):

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, Protocol
 
-from .calls import ABSENT, DONE, Calls, Operation, Reply, integer, without
+from .calls import ABSENT, DONE, Calls, Reply, integer, operations_of
 from .modules import module_if_there
 
 UTILITIES = "vllm.v1.core.kv_cache_utils"
@@ -186,20 +186,11 @@ class BlockHashDriver:
     """Requests that are written here and hashed by the release."""
 
     def __init__(self, calls: Calls) -> None:
-        self._calls = calls
         self._hasher: Hasher = hasher_of(1)
         self._config: Mapping[str, Any] = {}
         self._requests: list[Request] = []
-        operations: dict[str, Operation] = {
-            "adapt": self._adapt,
-            "season": self._season,
-            "write": self._write,
-            "place": self._place,
-            "submit": self._submit,
-            "append": self._append,
-        }
         salted = hasattr(importlib.import_module(UTILITIES), "get_request_block_hasher")
-        self.operations = without(operations, ("season", not salted))
+        self.operations = operations_of(self, calls, ("season", not salted))
 
     def reset(self, config: Mapping[str, Any]) -> None:
         """The openings of all requests, and nothing hashed."""
@@ -219,53 +210,49 @@ class BlockHashDriver:
             "keys": [numbers[key] for key in keys],
         }
 
-    def _adapt(self, message: Mapping[str, Any]) -> Reply:
-        request = self._request(message)
-        if request.submitted:
+    def do_adapt(self, request: int, adapter: int) -> Reply:
+        adapting = self._requests[request]
+        if adapting.submitted:
             return REFUSED
-        number, name, path = self._config["adapters"][integer(message, "adapter")]
-        request.lora_request = SimpleNamespace(lora_int_id=number, lora_name=str(name), lora_path=str(path))
+        number, name, path = self._config["adapters"][adapter]
+        adapting.lora_request = SimpleNamespace(lora_int_id=number, lora_name=str(name), lora_path=str(path))
         return DONE
 
-    def _season(self, message: Mapping[str, Any]) -> Reply:
-        request = self._request(message)
-        if request.submitted:
+    def do_season(self, request: int, salt: int) -> Reply:
+        if self._requests[request].submitted:
             return REFUSED
-        request.cache_salt = str(integer(message, "salt"))
+        self._requests[request].cache_salt = str(salt)
         return DONE
 
-    def _write(self, message: Mapping[str, Any]) -> Reply:
-        request = self._request(message)
-        if request.submitted or request.num_tokens >= integer(self._config, "prompt_tokens"):
+    def do_write(self, request: int, token: int) -> Reply:
+        writing = self._requests[request]
+        if writing.submitted or writing.num_tokens >= integer(self._config, "prompt_tokens"):
             return REFUSED
-        request.all_token_ids.append(integer(message, "token"))
+        writing.all_token_ids.append(token)
         return DONE
 
-    def _place(self, message: Mapping[str, Any]) -> Reply:
-        request, content = self._request(message), integer(message, "content")
-        length = self._config["lengths"][content]
+    def do_place(self, request: int, content: int) -> Reply:
+        placing, length = self._requests[request], self._config["lengths"][content]
         longest, most = integer(self._config, "prompt_tokens"), integer(self._config, "items")
-        if request.submitted or request.num_tokens + length > longest or len(request.mm_features) >= most:
+        if placing.submitted or placing.num_tokens + length > longest or len(placing.mm_features) >= most:
             return REFUSED
-        request.mm_features.append(Feature(str(content), Position(request.num_tokens, length)))
-        request.all_token_ids.extend([PLACEHOLDER] * length)
+        placing.mm_features.append(Feature(str(content), Position(placing.num_tokens, length)))
+        placing.all_token_ids.extend([PLACEHOLDER] * length)
         return DONE
 
-    def _submit(self, message: Mapping[str, Any]) -> Reply:
-        request = self._request(message)
-        if request.submitted:
+    def do_submit(self, request: int) -> Reply:
+        if self._requests[request].submitted:
             return PRESENT
-        request.submitted = True
-        return self._calls.done(lambda: self._hasher.submit(request))
+        self._requests[request].submitted = True
+        self._hasher.submit(self._requests[request])
+        return DONE
 
-    def _append(self, message: Mapping[str, Any]) -> Reply:
-        request = self._request(message)
-        if not request.submitted:
+    def do_append(self, request: int, token: int) -> Reply:
+        appending = self._requests[request]
+        if not appending.submitted:
             return ABSENT
-        if request.num_tokens >= integer(self._config, "tokens"):
+        if appending.num_tokens >= integer(self._config, "tokens"):
             return REFUSED
-        request.all_token_ids.append(integer(message, "token"))
-        return self._calls.done(lambda: self._hasher.filled(request))
-
-    def _request(self, message: Mapping[str, Any]) -> Request:
-        return self._requests[integer(message, "request")]
+        appending.all_token_ids.append(token)
+        self._hasher.filled(appending)
+        return DONE

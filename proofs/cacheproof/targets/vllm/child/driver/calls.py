@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import signal
 import sys
 import types
@@ -171,10 +172,36 @@ def _interrupt(number: int, frame: types.FrameType | None) -> NoReturn:
     raise _HangError
 
 
-def without(operations: Mapping[str, Operation], *lacking: tuple[str, bool]) -> dict[str, Operation]:
-    """The operations that the release has: each of `lacking` is the name of one, and whether the release lacks it."""
+PREFIX = "do_"
+
+
+def operations_of(driver: Any, calls: Calls, *lacking: tuple[str, bool]) -> dict[str, Operation]:
+    """The methods of a driver that perform operations, by their names, which begin with `do_`.
+
+    A method takes the operation's fields by their names, each an integer, or a tuple of integers if it says so; or the
+    whole message by the name `message`. It is performed as a call of the release, and need not say that it is done.
+    Each of `lacking` is the name of an operation, and whether the release lacks it.
+    """
     absent = {name for name, lacks in lacking if lacks}
-    return {name: call for name, call in operations.items() if name not in absent}
+    kinds = reversed(type(driver).__mro__)
+    names = dict.fromkeys(name for kind in kinds for name in vars(kind) if name.startswith(PREFIX))
+    found = {name.removeprefix(PREFIX): _operation(calls, getattr(driver, name)) for name in names}
+    return {name: operation for name, operation in found.items() if name not in absent}
+
+
+def _operation(calls: Calls, method: Callable[..., Reply | None]) -> Operation:
+    takes = {name: field.annotation for name, field in inspect.signature(method).parameters.items()}
+
+    def field_of(message: Mapping[str, Any], name: str) -> Any:
+        if name == "message":
+            return message
+        return integer(message, name.rstrip("_")) if takes[name] == "int" else tuple(message[name])
+
+    def performed(message: Mapping[str, Any]) -> Reply:
+        fields = {name: field_of(message, name) for name in takes}
+        return calls.perform(lambda: method(**fields) or DONE)
+
+    return performed
 
 
 def integer(message: Mapping[str, Any], name: str) -> int:

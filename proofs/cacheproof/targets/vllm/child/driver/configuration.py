@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from .calls import DONE, Calls, Reply, integer
+from .calls import DONE, Calls, Reply, integer, operations_of
 from .configured import released
 from .modules import module_if_there
 
@@ -33,19 +33,15 @@ class ConfigurationDriver:
     """The functions that choose: of `multimodal.cache` in 0.11, of the registry in 0.20, of `factories` later."""
 
     def __init__(self, calls: Calls) -> None:
-        self._calls = calls
         self._choosing, self._owner = _choosing(calls)
         for name, number in CACHES.items():
             if hasattr(self._choosing, name):
                 setattr(self._choosing, name, lambda *arguments, _number=number, **named: _number)
         self._shown = dict.fromkeys(("frontend", "engine", "worker", "private"), 0)
         self._started = False
-        self._chosen(dict.fromkeys(FIELDS, 1))  # what is read once is not read in a call whose time is taken
+        self.do_start(dict.fromkeys(FIELDS, 1))  # what is read once is not read in a call whose time is taken
         self.reset({})
-        self.operations: dict[str, Callable[[Mapping[str, Any]], Reply]] = {
-            "start": self._start,
-            "profile": self._profile,
-        }
+        self.operations = operations_of(self, calls)
 
     def reset(self, config: Mapping[str, Any]) -> None:
         """Nothing runs."""
@@ -56,10 +52,7 @@ class ConfigurationDriver:
         """What each sort of process has."""
         return dict(self._shown)
 
-    def _start(self, message: Mapping[str, Any]) -> Reply:
-        return self._calls.done(lambda: self._chosen(message))
-
-    def _chosen(self, message: Mapping[str, Any]) -> None:
+    def do_start(self, message: Mapping[str, Any]) -> None:
         config, registry = _settings(message)
         call, lock = self._call, object()
         self._started = True
@@ -82,7 +75,7 @@ class ConfigurationDriver:
         given = config.model_config if "model_config" in chooses.__annotations__ else config
         return chooses(given, registry, *more) or 0
 
-    def _profile(self, message: Mapping[str, Any]) -> Reply:
+    def do_profile(self) -> Reply:
         """The release's profiling is not run."""
         return DONE if self._started else Reply("refused")
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
 from .adapters import has_trait
-from .calls import DONE, UNSUPPORTED, Calls, DriverError, Reply, integer
+from .calls import DONE, UNSUPPORTED, Calls, DriverError, Reply, integer, operations_of
 from .configured import released
 from .kv_managers import parameters
 from .modules import module_if_there
@@ -57,10 +57,7 @@ class EncoderBudgetDriver:
         self._budget: Any = None
         self._start(SMALLEST)  # what is read once is not read in a call whose time is taken
         self.reset(SMALLEST)
-        self.operations: dict[str, Callable[[Mapping[str, Any]], Reply]] = {
-            "configure": self._configure,
-            "admit": self._admit,
-        }
+        self.operations = operations_of(self, calls)
 
     def reset(self, config: Mapping[str, Any]) -> None:
         """No engine yet."""
@@ -80,7 +77,7 @@ class EncoderBudgetDriver:
             shown[name] = [counts.get(modality, 0) for modality in names]
         return shown
 
-    def _configure(self, message: Mapping[str, Any]) -> Reply:
+    def do_configure(self, message: Mapping[str, Any]) -> Reply:
         if integer(message, "compute") or integer(message, "space"):
             return UNSUPPORTED
         if self._budget_module is None and integer(message, "embeddings"):
@@ -148,12 +145,11 @@ class EncoderBudgetDriver:
         without_cache = {"enable_cache": False} if "enable_cache" in named else {}
         return self._budget_module.MultiModalBudget(vllm_config, registry, **without_cache)
 
-    def _admit(self, message: Mapping[str, Any]) -> Reply:
+    def do_admit(self, item: int) -> Reply:
         """Whether the modality is on is asked by the processor, which is not driven."""
-        place = integer(message, "item")
-        if not 0 <= place < len(self._model["items"]):
-            raise DriverError(f"there is no item {place}")
-        modality, embeds, tokens = self._model["items"][place]
+        if not 0 <= item < len(self._model["items"]):
+            raise DriverError(f"there is no item {item}")
+        modality, embeds, tokens = self._model["items"][item]
         if not self._limits or not (self._limits[modality] > 0 or self._embeddings):
             return Reply("refused")
         if self._intake is None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .adapters import has_trait
-from .calls import DONE, HIT, MISS, Calls, DriverError, Operation, Reply, integer, without
+from .calls import DONE, HIT, MISS, Calls, DriverError, Reply, integer, operations_of
 
 MODULE = "vllm.v1.core.encoder_cache_manager"
 
@@ -54,18 +54,7 @@ class EncoderCacheDriver:
         self._manager: Any = None
         self._shows_sizes = True
         self._requests: tuple[Request, ...] = ()
-        operations: dict[str, Operation] = {
-            "check_and_update": self._check_and_update,
-            "can_allocate": self._can_allocate,
-            "allocate": self._allocate,
-            "free_input": self._free_input,
-            "free_request": self._free_request,
-            "cached_inputs": self._cached_inputs,
-            "abandon": self._abandon,
-            "report": self._report,
-            "reset": lambda message: self._calls.done(self._manager.reset),
-        }
-        self.operations = without(operations, ("reset", not hasattr(self._class, "reset")))
+        self.operations = operations_of(self, calls, ("reset", not hasattr(self._class, "reset")))
 
     def reset(self, config: Mapping[str, Any]) -> None:
         """A new manager of the configured capacity, and the requests of the configuration."""
@@ -112,62 +101,45 @@ class EncoderCacheDriver:
         kept = getattr(manager, "num_embeds_by_hash", None) if self._shows_sizes else None
         return shown if kept is None else {**shown, "sizes": [kept[str(content)] for content in contents]}
 
-    def _check_and_update(self, message: Mapping[str, Any]) -> Reply:
+    def do_check_and_update(self, request: int, input_: int) -> Reply:
         check = self._manager.check_and_update_cache if self._shared else self._manager.has_cache
-        request, position = self._input(message)
-        return self._calls.perform(lambda: HIT if check(request, position) else MISS)
+        return HIT if check(self._request(request), input_) else MISS
 
-    def _can_allocate(self, message: Mapping[str, Any]) -> Reply:
-        request, position = self._input(message)
-        budget, pending = integer(message, "budget"), integer(message, "pending")
-        return self._calls.perform(
-            lambda: DONE if self._has_room(request, position, budget, pending) else Reply("refused")
-        )
-
-    def _has_room(self, request: Request, position: int, budget: int, pending: int) -> bool:
+    def do_can_allocate(self, request: int, input_: int, budget: int, pending: int) -> Reply:
         """Before inputs were shared, the manager was asked for neither the budget nor what is pending."""
         known = (budget, pending) if self._shared else ()
-        return bool(self._manager.can_allocate(request, position, *known))
+        return DONE if self._manager.can_allocate(self._request(request), input_, *known) else Reply("refused")
 
-    def _allocate(self, message: Mapping[str, Any]) -> Reply:
-        request, position = self._input(message)
-        return self._calls.done(lambda: self._manager.allocate(request, position))
+    def do_allocate(self, request: int, input_: int) -> None:
+        self._manager.allocate(self._request(request), input_)
 
-    def _free_input(self, message: Mapping[str, Any]) -> Reply:
-        request, position = self._input(message)
-        return self._calls.done(lambda: self._manager.free_encoder_input(request, position))
+    def do_free_input(self, request: int, input_: int) -> None:
+        self._manager.free_encoder_input(self._request(request), input_)
 
-    def _free_request(self, message: Mapping[str, Any]) -> Reply:
-        request = self._request(message)
-        return self._calls.done(lambda: self._manager.free(request))
+    def do_free_request(self, request: int) -> None:
+        self._manager.free(self._request(request))
 
-    def _cached_inputs(self, message: Mapping[str, Any]) -> Reply:
-        request = self._request(message)
-        return self._calls.perform(lambda: Reply("done", tuple(sorted(self._manager.get_cached_input_ids(request)))))
+    def do_cached_inputs(self, request: int) -> Reply:
+        return Reply("done", tuple(sorted(self._manager.get_cached_input_ids(self._request(request)))))
 
-    def _abandon(self, message: Mapping[str, Any]) -> Reply:
+    def do_abandon(self, request: int, cause: int) -> None:
         """The class has no such call: what the release's scheduler calls here is called."""
-        request = self._request(message)
-        if integer(message, "cause") != BLOCKS or not has_trait("frees_request_without_blocks", self._calls.version):
-            return DONE
-        return self._calls.done(lambda: self._manager.free(request))
+        if cause == BLOCKS and has_trait("frees_request_without_blocks", self._calls.version):
+            self._manager.free(self._request(request))
 
-    def _report(self, message: Mapping[str, Any]) -> Reply:
-        return self._calls.perform(lambda: Reply("done", self._freed()))
-
-    def _freed(self) -> tuple[int, ...]:
+    def do_report(self) -> Reply:
         if self._shared:
-            return tuple(int(content) for content in self._manager.get_freed_mm_hashes())
-        return tuple(_flat((int(request), position) for request, position in self._manager.get_freed_ids()))
+            return Reply("done", tuple(int(content) for content in self._manager.get_freed_mm_hashes()))
+        freed = self._manager.get_freed_ids()
+        return Reply("done", tuple(_flat((int(request), position) for request, position in freed)))
 
-    def _request(self, message: Mapping[str, Any]) -> Request:
-        number = integer(message, "request")
+    def do_reset(self) -> None:
+        self._manager.reset()
+
+    def _request(self, number: int) -> Request:
         if not 0 <= number < len(self._requests):
             raise DriverError(f"there is no request {number}")
         return self._requests[number]
-
-    def _input(self, message: Mapping[str, Any]) -> tuple[Request, int]:
-        return self._request(message), integer(message, "input")
 
 
 def _flat(pairs: Iterable[tuple[int, int]]) -> list[int]:

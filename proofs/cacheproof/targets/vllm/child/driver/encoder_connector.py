@@ -9,7 +9,7 @@ from abc import ABC
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .calls import ABSENT, DONE, Calls, DriverError, Reply, integer
+from .calls import ABSENT, DONE, Calls, DriverError, Reply
 
 PRESENT = Reply("present")
 STORED, EXPECTED = 1, 2
@@ -72,10 +72,6 @@ class Outputs(ABC):
     _scheduler: Any
     _outputs: EncoderConnector | None = None
 
-    def _arrivals(self) -> dict[str, Any]:
-        """Its operations. A release without such a connector is never made with one."""
-        return {"bring_output": self._bring_output, "lose_output": self._lose_output}
-
     def _connect_encoder(self, config: Mapping[str, Any]) -> EncoderConnector | None:
         """The encoder connector of this configuration, if it has one."""
         contents = config.get("encoder_connector") or ()
@@ -92,8 +88,7 @@ class Outputs(ABC):
         loads = getattr(said, "ec_connector_metadata", None) if self._outputs is not None else None
         return tuple((content,) for content in loads or ())
 
-    def _bring_output(self, message: Mapping[str, Any]) -> Reply:
-        content = integer(message, "content")
+    def do_bring_output(self, content: int) -> Reply:
         if self._outputs is None or content not in self._outputs.remote:
             return ABSENT
         if self._outputs.remote[content] == STORED:
@@ -101,8 +96,7 @@ class Outputs(ABC):
         self._outputs.remote[content] = STORED
         return DONE
 
-    def _lose_output(self, message: Mapping[str, Any]) -> Reply:
-        content = integer(message, "content")
+    def do_lose_output(self, content: int) -> Reply:
         if self._outputs is None or content not in self._outputs.remote:
             return ABSENT
         del self._outputs.remote[content]

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from .calls import ABSENT, DONE, Calls, Operation, Reply, integer, without
+from .calls import ABSENT, DONE, Calls, Reply, operations_of
 from .mirror import MirrorDriver
 from .scheduler import PRESENT, REFUSED, SchedulerDriver
 from .shared_items import STALE, WRONG, SharedItems
@@ -22,9 +22,11 @@ from .worker import Stage, Worker
 NO_TENSOR, NO_BYTES, DROPPED_TWICE, NO_ITEM = 1, 2, 3, 4
 """What a worker finds missing: an encoder output, KV, an output that it is told to drop, an item of a request."""
 FAILED = Reply("failed")
-TRANSFERS = ("finish_load", "fail_load", "finish_send")
-"""What the scheduler hears of transfers, whatever steps are in flight."""
-RESETS = ("reset_receiver", "reset_prefix_cache", "reset_running", "reset_encoder_cache")
+OF_SOME_RELEASES = (
+    *("retry", "compile", "fail_step", "finish_load", "fail_load", "finish_send"),
+    *("reset_receiver", "reset_prefix_cache", "reset_running", "reset_encoder_cache"),
+)
+"""Operations that not every release's mirror or scheduler has."""
 
 
 @dataclass(slots=True)
@@ -78,32 +80,8 @@ class EngineDriver:
         self._refused: set[int] = set()
         self._heard: set[int] = set()
         self._resets_left = 0
-        named: dict[str, Operation] = {
-            "submit_request": self._submit,
-            "deliver": self._deliver,
-            "receive": self._receive,
-            "retry": self._retry,
-            "deliver_request": self._deliver_request,
-            "end": self._end,
-            "clear": lambda message: self._reset(lambda told: self._items.clear(), message),
-            "cancel": self._cancel,
-            "deliver_abort": self._deliver_abort,
-            "compile": self._compile,
-            "schedule": self._schedule,
-            "execute": self._execute,
-            "update": lambda message: self._update("update", message),
-            "fail_step": lambda message: self._update("fail_step", message),
-            **{name: self._scheduler.operations[name] for name in TRANSFERS if name in self._scheduler.operations},
-            "reset_receiver": lambda message: self._reset(self._mirror.operations["reset_receiver"], message),
-            "reset_prefix_cache": lambda message: self._reset(
-                self._scheduler.operations["reset_prefix_cache"], message
-            ),
-            "reset_running": lambda message: self._reset(self._scheduler.operations["reset_running"], message),
-            "reset_encoder_cache": self._reset_encoder_cache,
-        }
         parts = {**self._mirror.operations, **self._scheduler.operations}
-        newer = ("retry", "compile", "fail_step", *RESETS)
-        self.operations = without(named, *((name, name not in parts) for name in newer))
+        self.operations = operations_of(self, calls, *((name, name not in parts) for name in OF_SOME_RELEASES))
 
     def reset(self, config: Mapping[str, Any]) -> None:
         """New caches, a new scheduler and new workers; no client has sent anything."""
@@ -133,9 +111,8 @@ class EngineDriver:
 
     # Frontends and the mirror ---------------------------------------------------------------------------------------
 
-    def _submit(self, message: Mapping[str, Any]) -> Reply:
+    def do_submit_request(self, request: int) -> Reply:
         """A request without items concerns no mirror. One that fails at P0 may have to be sent again."""
-        request = integer(message, "request")
         if request in self._submitted:
             return PRESENT
         self._submitted.add(request)
@@ -146,7 +123,7 @@ class EngineDriver:
             return DONE if self._mirror.is_deaf else self._take(request)
         sender = self._sender(request)
         before = self._mirror.repeated(sender)
-        reply = self._mirror.operations["submit"]({"sender": sender, "items": items})
+        reply = self._of_mirror("submit", sender=sender, items=items)
         if reply.code == "done":
             self._clients[sender].messages.append(request)
         elif self._mirror.repeated(sender) > before:
@@ -160,8 +137,7 @@ class EngineDriver:
         self._scheduler.item_data[request] = sent
         return reply
 
-    def _deliver_request(self, message: Mapping[str, Any]) -> Reply:
-        request = integer(message, "request")
+    def do_deliver_request(self, request: int) -> Reply:
         if request not in self._submitted or request in self._received or request in self._failed:
             return ABSENT
         return self._take(request)
@@ -169,7 +145,7 @@ class EngineDriver:
     def _take(self, request: int) -> Reply:
         """P1 knows the request, and hands it to the scheduler."""
         self._received.add(request)
-        reply = self._scheduler.operations["add"]({"request": request})
+        reply = self._of_scheduler("add", request=request)
         self._refused |= {request} if reply.code == "too_large" else set()
         return reply
 
@@ -177,17 +153,16 @@ class EngineDriver:
         """The request is finished, aborted or refused."""
         return request in self._refused or self._scheduler.is_gone(request)
 
-    def _end(self, message: Mapping[str, Any]) -> Reply:
+    def do_end(self, request: int) -> Reply:
         """P0 hears of the end of a request; a release has nothing to do there."""
-        request = integer(message, "request")
         if not self._is_over(request) or request in self._heard:
             return ABSENT
         self._heard.add(request)
         return DONE
 
-    def _deliver(self, message: Mapping[str, Any]) -> Reply:
-        clients = self._clients[integer(message, "sender")]
-        reply = self._mirror.operations["deliver"](message)
+    def do_deliver(self, sender: int) -> Reply:
+        clients = self._clients[sender]
+        reply = self._of_mirror("deliver", sender=sender)
         if reply.code == "absent":
             return reply
         request = clients.messages.pop(0)
@@ -200,11 +175,10 @@ class EngineDriver:
             self._received.add(request)
         return reply
 
-    def _receive(self, message: Mapping[str, Any]) -> Reply:
+    def do_receive(self, sender: int) -> Reply:
         """A client that is told to send its request again does so, if it is there still."""
-        sender = integer(message, "sender")
         before = self._mirror.repeated(sender)
-        reply = self._mirror.operations["receive"](message)
+        reply = self._of_mirror("receive", sender=sender)
         if reply.code == "absent":
             return reply
         request = self._clients[sender].answers.pop(0)
@@ -217,9 +191,9 @@ class EngineDriver:
             self._clients[sender].retries.append(request)
         return reply
 
-    def _retry(self, message: Mapping[str, Any]) -> Reply:
-        clients = self._clients[integer(message, "sender")]
-        reply = self._mirror.operations["retry"](message)
+    def do_retry(self, sender: int) -> Reply:
+        clients = self._clients[sender]
+        reply = self._of_mirror("retry", sender=sender)
         if reply.code == "done":
             clients.messages.append(clients.retries.pop(0))
         return reply
@@ -227,44 +201,47 @@ class EngineDriver:
     def _sender(self, request: int) -> int:
         return int(self._config["senders"][request]) if self._config["senders"] else 0
 
+    def _of_mirror(self, operation: str, **fields: Any) -> Reply:
+        return self._mirror.operations[operation](fields)
+
+    def _of_scheduler(self, operation: str, **fields: int) -> Reply:
+        return self._scheduler.operations[operation](fields)
+
     # Clients that go away -------------------------------------------------------------------------------------------
 
-    def _cancel(self, message: Mapping[str, Any]) -> Reply:
-        request = integer(message, "request")
+    def do_cancel(self, request: int) -> Reply:
         if request not in self._submitted or request in self._cancelled:
             return ABSENT
         self._cancelled.add(request)
         return DONE
 
-    def _deliver_abort(self, message: Mapping[str, Any]) -> Reply:
-        request = integer(message, "request")
+    def do_deliver_abort(self, request: int) -> Reply:
         if request not in self._cancelled or request not in self._received or self._mirror.is_deaf:
             return ABSENT
         self._cancelled.discard(request)
-        return self._scheduler.operations["abort"]({"request": self._scheduler.under_way(request)})
+        return self._of_scheduler("abort", request=self._scheduler.under_way(request))
 
     # Scheduler and workers ------------------------------------------------------------------------------------------
 
-    def _compile(self, message: Mapping[str, Any]) -> Reply:
-        return self._scheduler.operations["compile"](message)
+    def do_compile(self, request: int) -> Reply:
+        return self._of_scheduler("compile", request=request)
 
-    def _schedule(self, message: Mapping[str, Any]) -> Reply:
-        reply = self._scheduler.operations["schedule"](message)
+    def do_schedule(self) -> Reply:
+        reply = self._of_scheduler("schedule")
         if reply.code == "done":
             for worker in self._workers:
                 worker.inbox.append(self._scheduler.newest_stage)
                 worker.sent = self._scheduler.newest_features if self._config["shared_memory"] else []
         return reply
 
-    def _execute(self, message: Mapping[str, Any]) -> Reply:
-        name = integer(message, "worker")
-        worker = self._workers[name]
-        if not worker.inbox:
+    def do_execute(self, worker: int) -> Reply:
+        process = self._workers[worker]
+        if not process.inbox:
             return ABSENT
-        if not self._read_items(name, worker):
+        if not self._read_items(worker, process):
             return FAILED
-        worker.execute()
-        return FAILED if worker.finding else DONE
+        process.execute()
+        return FAILED if process.finding else DONE
 
     def _read_items(self, name: int, worker: Process) -> bool:
         """The items that the plan has sent. An error ends the worker, and the engine with it."""
@@ -276,25 +253,51 @@ class EngineDriver:
         self._scheduler.dead = found == STALE
         return found != STALE
 
-    def _update(self, operation: str, message: Mapping[str, Any]) -> Reply:
-        """The output of a plan that every worker has executed."""
+    def do_update(self, accepted: int) -> Reply:
+        return self._of_scheduler("update", accepted=accepted) if self._is_executed() else ABSENT
+
+    def do_fail_step(self, request: int, blocks: int) -> Reply:
+        return self._of_scheduler("fail_step", request=request, blocks=blocks) if self._is_executed() else ABSENT
+
+    def _is_executed(self) -> bool:
+        """Whether every worker has executed the oldest plan."""
         plans = self._scheduler.steps_in_flight
-        if any(sum(stage is not None for stage in worker.inbox) >= plans for worker in self._workers):
-            return ABSENT
-        return self._scheduler.operations[operation](message)
+        return all(sum(stage is not None for stage in worker.inbox) < plans for worker in self._workers)
+
+    def do_finish_load(self, request: int) -> Reply:
+        """The scheduler hears of transfers, whatever steps are in flight."""
+        return self._of_scheduler("finish_load", request=request)
+
+    def do_fail_load(self, request: int, blocks: int) -> Reply:
+        return self._of_scheduler("fail_load", request=request, blocks=blocks)
+
+    def do_finish_send(self, request: int) -> Reply:
+        return self._of_scheduler("finish_send", request=request)
 
     # Resets ---------------------------------------------------------------------------------------------------------
 
-    def _reset(self, call: Callable[[Mapping[str, Any]], Reply], message: Mapping[str, Any]) -> Reply:
+    def _reset(self, call: Callable[[], Reply]) -> Reply:
         """One of the permitted resets is used up, whatever comes of it."""
         if self._resets_left == 0:
             return REFUSED
         self._resets_left -= 1
-        return call(message)
+        return call()
 
-    def _reset_encoder_cache(self, message: Mapping[str, Any]) -> Reply:
+    def do_clear(self) -> Reply:
+        return self._reset(self._items.clear)
+
+    def do_reset_receiver(self) -> Reply:
+        return self._reset(lambda: self._of_mirror("reset_receiver"))
+
+    def do_reset_prefix_cache(self) -> Reply:
+        return self._reset(lambda: self._of_scheduler("reset_prefix_cache"))
+
+    def do_reset_running(self) -> Reply:
+        return self._reset(lambda: self._of_scheduler("reset_running"))
+
+    def do_reset_encoder_cache(self) -> Reply:
         """The workers are told in the order of their steps."""
-        reply = self._reset(self._scheduler.operations["reset_encoder_cache"], message)
+        reply = self._reset(lambda: self._of_scheduler("reset_encoder_cache"))
         if reply.code == "done":
             for worker in self._workers:
                 worker.inbox.append(None)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from .calls import ABSENT, DONE, MISS, Calls, Operation, Reply, integer, without
+from .calls import ABSENT, DONE, MISS, Calls, Reply, integer, operations_of
 from .kv_managers import Manager, Request, manager_of
 
 STALE, REFUSED = Reply("stale"), Reply("refused")
@@ -38,20 +38,11 @@ class KvBlocksDriver:
         self._config: Mapping[str, Any] = {}
         self._contents: dict[Any, int] = {}
         self._progress: dict[int, Progress] = {}
-        operations: dict[str, Operation] = {
-            "get_computed_blocks": self._get_computed_blocks,
-            "allocate_slots": self._allocate_slots,
-            "allocate_groups": self._allocate_groups,
-            "commit": self._commit,
-            "roll_back": self._roll_back,
-            "free_request": self._free,
-            "withdraw": self._free,
-            "evict_block": self._evict_block,
-            "reset_prefix_cache": self._reset_prefix_cache,
-            "common_prefix": self._common_prefix,
-        }
+        self.operations = operations_of(self, calls, *self._lacking())
+
+    def _lacking(self) -> tuple[tuple[str, bool], ...]:
         evicts = self._manager.evicts
-        self.operations = without(operations, ("evict_block", not evicts), ("roll_back", not evicts))
+        return ("evict_block", not evicts), ("roll_back", not evicts)
 
     def reset(self, config: Mapping[str, Any]) -> None:
         """A new manager, and what the keys of all contents are."""
@@ -78,106 +69,96 @@ class KvBlocksDriver:
             )
         return shown
 
-    def _get_computed_blocks(self, message: Mapping[str, Any]) -> Reply:
-        number, tokens = integer(message, "request"), integer(message, "tokens")
-        request = self._request(number, TWIN if self._table(number) else self._name(number), tokens)
+    def do_get_computed_blocks(self, request: int, tokens: int) -> Reply:
+        name = TWIN if self._table(request) else self._name(request)
+        asked = self._request(request, name, tokens)
 
         def found() -> Reply:
-            hits = self._manager.computed_blocks(request, self._group(number))
+            hits = self._manager.computed_blocks(asked, self._group(request))
             return Reply("hit", hits) if hits else MISS
 
         reply = self._calls.perform(found)
         self._manager.forget(TWIN)
         return reply
 
-    def _allocate_slots(self, message: Mapping[str, Any]) -> Reply:
-        number = integer(message, "request")
-        computed, tokens, hits = integer(message, "computed"), integer(message, "tokens"), tuple(message["hits"])
-        request = self._whole_request(number)
-        request.num_computed_tokens = computed
+    def do_allocate_slots(self, request: int, computed: int, tokens: int, hits: tuple[int, ...]) -> Reply:
+        asking = self._whole_request(request)
+        asking.num_computed_tokens = computed
         found = len(hits) * self._block_size
         end = computed + found + tokens
-        request.spec_token_ids = [UNHASHED] * max(0, end - self._length(number))
-        fresh = not self._table(number)
+        asking.spec_token_ids = [UNHASHED] * max(0, end - self._length(request))
+        fresh = not self._table(request)
         if fresh:
-            self._manager.look_up_first(self._request(number, self._name(number), self._prompt(number)))
+            self._manager.look_up_first(self._request(request, self._name(request), self._prompt(request)))
 
         def allocated() -> Reply:
-            blocks = self._manager.allocate(request, tokens, hits)
+            blocks = self._manager.allocate(asking, tokens, hits)
             return REFUSED if blocks is None else Reply("done", blocks)
 
         reply = self._calls.perform(allocated)
-        if fresh and self._table(number):
-            self._progress[number] = Progress(found, found)  # also where the call failed behind its first changes
+        if fresh and self._table(request):
+            self._progress[request] = Progress(found, found)  # also where the call failed behind its first changes
         if reply.code == "done":
-            self._progress[number] = self._progress[number]._replace(scheduled=end)
+            self._progress[request] = self._progress[request]._replace(scheduled=end)
         return reply
 
-    def _allocate_groups(self, message: Mapping[str, Any]) -> Reply:
-        both = integer(message, "request"), integer(message, "other")
-        external, tokens = integer(message, "external"), integer(message, "tokens")
-        hits = tuple(message["hits"]), tuple(message["other_hits"])
-        request = self._whole_request(both[0])
+    def do_allocate_groups(
+        self,
+        request: int,
+        other: int,
+        external: int,
+        tokens: int,
+        hits: tuple[int, ...],
+        other_hits: tuple[int, ...],
+    ) -> Reply:
+        done = self._manager.allocate_groups(self._whole_request(request), external, tokens, (hits, other_hits))
+        if not done:
+            return STALE if done is None else REFUSED
+        found = len(hits) * self._block_size
+        self._progress.update(dict.fromkeys((request, other), Progress(found, found + external + tokens)))
+        return Reply("done", (*self._table(request)[len(hits) :], *self._table(other)[len(hits) :]))
 
-        def allocated() -> Reply:
-            done = self._manager.allocate_groups(request, external, tokens, hits)
-            if done is None:
-                return STALE
-            blocks = (block for number in both for block in self._table(number)[len(hits[0]) :])
-            return Reply("done", tuple(blocks)) if done else REFUSED
-
-        reply = self._calls.perform(allocated)
-        if reply.code == "done":
-            found = len(hits[0]) * self._block_size
-            self._progress.update(dict.fromkeys(both, Progress(found, found + external + tokens)))
-        return reply
-
-    def _commit(self, message: Mapping[str, Any]) -> Reply:
+    def do_commit(self, request: int, computed: int) -> Reply:
         """No call of a release: the worker has written."""
-        number, computed = integer(message, "request"), integer(message, "computed")
-        if not self._table(number):
+        if not self._table(request):
             return ABSENT
-        progress = self._progress[number]
+        progress = self._progress[request]
         if not progress.computed <= computed <= progress.scheduled:
             return STALE
-        self._progress[number] = progress._replace(computed=computed)
+        self._progress[request] = progress._replace(computed=computed)
         return DONE
 
-    def _roll_back(self, message: Mapping[str, Any]) -> Reply:
+    def do_roll_back(self, request: int, computed: int) -> Reply:
         """As the scheduler does with a load that failed: the count goes back, and the blocks are evicted by number."""
-        number, computed = integer(message, "request"), integer(message, "computed")
-        table = self._table(number)
+        table = self._table(request)
         if not table:
             return ABSENT
-        if not 0 <= computed <= self._progress[number].computed:
+        if not 0 <= computed <= self._progress[request].computed:
             return STALE
         for block in table[computed // self._block_size :]:
             self._manager.evict(block)
-        self._progress[number] = Progress(computed, computed)
+        self._progress[request] = Progress(computed, computed)
         return DONE
 
-    def _free(self, message: Mapping[str, Any]) -> Reply:
+    def do_free_request(self, request: int) -> Reply:
         """A step in flight, or taken back, is not the manager's business."""
-        number = integer(message, "request")
-        request = self._whole_request(number)
-        there = bool(self._table(number))
-        reply = self._calls.done(lambda: self._manager.free(request, self._group(number)))
-        self._progress.pop(number, None)
+        whole, there = self._whole_request(request), bool(self._table(request))
+        reply = self._calls.done(lambda: self._manager.free(whole, self._group(request)))
+        self._progress.pop(request, None)
         return reply if there else ABSENT
 
-    def _evict_block(self, message: Mapping[str, Any]) -> Reply:
-        block = integer(message, "block")
+    do_withdraw = do_free_request
+
+    def do_evict_block(self, block: int) -> Reply:
         there = block in dict(self._manager.carried())
         reply = self._calls.done(lambda: self._manager.evict(block))
         return reply if there else ABSENT
 
-    def _reset_prefix_cache(self, message: Mapping[str, Any]) -> Reply:
-        return self._calls.perform(lambda: DONE if self._manager.reset_prefix_cache() else REFUSED)
+    def do_reset_prefix_cache(self) -> Reply:
+        return DONE if self._manager.reset_prefix_cache() else REFUSED
 
-    def _common_prefix(self, message: Mapping[str, Any]) -> Reply:
-        number, running = integer(message, "request"), len(message["running"])
-        request = self._whole_request(number)
-        return self._calls.perform(lambda: Reply("done", (self._manager.common_prefix(request, running),)))
+    def do_common_prefix(self, request: int, running: tuple[int, ...]) -> Reply:
+        return Reply("done", (self._manager.common_prefix(self._whole_request(request), len(running)),))
 
     @property
     def _block_size(self) -> int:

@@ -10,12 +10,14 @@ import importlib
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from .calls import Calls, DriverError, Operation, Reply, without
+from .calls import Calls, DriverError, Reply, operations_of
 from .kv_blocks import KvBlocksDriver
 
 POOL = "vllm.v1.core.block_pool"
 STORED, REMOVED, CLEARED = range(3)
 NO_PARENT = -1
+OF_BLOCKS_ALONE = ("allocate_groups", "roll_back", "common_prefix")
+"""Calls of `kv_blocks` that tell of nothing."""
 
 
 class Event:
@@ -56,8 +58,7 @@ class KvEventsDriver(KvBlocksDriver):
         for event in (BlockStored, BlockRemoved, AllBlocksCleared):
             setattr(pool, event.__name__, event)
         self._hashes: dict[Any, int] = {}
-        operations: dict[str, Operation] = {**self.operations, "take_events": self._take_events}
-        self.operations = without(operations, ("allocate_groups", True), ("common_prefix", True))
+        self.operations = operations_of(self, calls, *((name, True) for name in OF_BLOCKS_ALONE), *self._lacking())
 
     def reset(self, config: Mapping[str, Any]) -> None:
         """A new manager that tells, and what the keys in its events are."""
@@ -68,13 +69,10 @@ class KvEventsDriver(KvBlocksDriver):
             for key, content in zip(self._manager.told_keys(self._whole_request(number)), chain, strict=False):
                 self._hashes[key] = hashes[content] if hashes else content
 
-    def _take_events(self, message: Mapping[str, Any]) -> Reply:
-        def taken() -> Reply:
-            told = [self._named(event) for event in self._manager.take_events()]
-            values = ((each.kind, each.parent, len(each.hashes), *each.hashes) for each in merged(told))
-            return Reply("done", tuple(part for each in values for part in each))
-
-        return self._calls.perform(taken)
+    def do_take_events(self) -> Reply:
+        told = [self._named(event) for event in self._manager.take_events()]
+        values = ((each.kind, each.parent, len(each.hashes), *each.hashes) for each in merged(told))
+        return Reply("done", tuple(part for each in values for part in each))
 
     def _named(self, event: Any) -> Merged:
         """The event by contents. A key of no content is an error of this driver."""

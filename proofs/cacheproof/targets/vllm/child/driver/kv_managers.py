@@ -5,10 +5,11 @@ from __future__ import annotations
 import builtins
 import importlib
 import inspect
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import Any, Protocol
+from typing import Any
 
 from .block_hash import MANAGER, UTILITIES, digest
 from .calls import DriverError
@@ -58,79 +59,84 @@ class Request:
         return self.prompt or self.num_tokens
 
 
-class Manager(Protocol):
-    """What the driver asks of a release's manager."""
+class Manager(ABC):
+    """What the driver asks of a release's manager. Some releases lack some of it, which is an error of the driver."""
 
-    evicts: bool
+    evicts = False
     """Whether it can evict a block by number."""
+    _manager: Any
 
+    @abstractmethod
     def request(self, name: str, tokens: list[int]) -> Request:
         """A request of this name with these tokens, hashed as its release does it."""
-        ...
 
+    @abstractmethod
     def keys(self, request: Request, group: int) -> Sequence[Any]:
         """The keys of its full blocks in a group of layers."""
-        ...
 
+    @abstractmethod
     def computed_blocks(self, request: Request, group: int) -> Blocks:
         """What is cached of it."""
-        ...
 
+    @abstractmethod
     def look_up_first(self, request: Request) -> None:
         """What every engine does with a prompt before it gives it slots: the keys of its blocks are then known."""
-        ...
 
+    @abstractmethod
     def allocate(self, request: Request, tokens: int, hits: Blocks) -> Blocks | None:
         """The new blocks, or None where there is no room."""
-        ...
 
     def allocate_groups(self, request: Request, external: int, tokens: int, hits: Sequence[Blocks]) -> bool | None:
         """Whether there is room for both groups; None where the release has not just found these hits."""
-        ...
+        raise DriverError("the release has no groups of layers")
 
+    @abstractmethod
     def free(self, request: Request, group: int) -> None:
         """The request is over, its hashes too."""
-        ...
 
+    @abstractmethod
     def forget(self, name: str) -> None:
         """The hashes of a request that was only looked up."""
-        ...
 
     def evict(self, block: int) -> None:
         """Take the block out of the prefix cache."""
-        ...
+        raise DriverError("the release cannot evict a block by number")
 
     def reset_prefix_cache(self) -> bool:
         """Whether it was done."""
-        ...
+        return bool(self._manager.reset_prefix_cache())
 
     def told_keys(self, request: Request) -> Sequence[Any]:
         """The keys of its full blocks as events have them."""
-        ...
+        raise DriverError("the release tells of no blocks")
 
     def take_events(self) -> Sequence[Any]:
         """The events since the last call; without `events` in the configuration there are none."""
-        ...
+        raise DriverError("the release tells of no blocks")
 
+    @abstractmethod
     def common_prefix(self, request: Request, running: int) -> int:
         """How many leading blocks are common."""
-        ...
 
+    @abstractmethod
     def table(self, name: str, group: int) -> Blocks:
         """The blocks of the request in a group; none where it has no table."""
-        ...
 
+    @abstractmethod
     def free_blocks(self) -> list[int]:
         """The free queue, the next one first."""
-        ...
+
+    @abstractmethod
+    def blocks(self) -> Sequence[Any]:
+        """All blocks, as the release has them."""
 
     def references(self) -> list[tuple[int, int]]:
         """Blocks that are referred to, and how often."""
-        ...
+        return [(block.block_id, block.ref_cnt) for block in self.blocks() if block.ref_cnt]
 
     def carried(self) -> list[tuple[int, Any]]:
         """Blocks that have a key, and their keys."""
-        ...
+        return [(block.block_id, block.block_hash) for block in self.blocks() if block.block_hash]
 
 
 def numbers(blocks: Any) -> Blocks:
@@ -138,10 +144,8 @@ def numbers(blocks: Any) -> Blocks:
     return tuple(block.block_id for block in blocks)
 
 
-class EarlyManager:
+class EarlyManager(Manager):
     """0.7: one call for new and running requests, and keys that the manager makes and remembers."""
-
-    evicts = False
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         self._utilities = importlib.import_module(UTILITIES)
@@ -175,27 +179,12 @@ class EarlyManager:
         blocks = self._manager.allocate_slots(request, tokens, [self._manager.block_pool[hit] for hit in hits])
         return None if blocks is None else numbers(blocks)
 
-    def allocate_groups(self, request: Request, external: int, tokens: int, hits: Sequence[Blocks]) -> bool | None:
-        raise DriverError("0.7 has no groups of layers")
-
     def free(self, request: Request, group: int) -> None:
         self._manager.free(request)
         self._manager.free_block_hashes(request)
 
     def forget(self, name: str) -> None:
         self._manager.free_block_hashes(Request(name, []))
-
-    def evict(self, block: int) -> None:
-        raise DriverError("0.7 cannot evict a block by number")
-
-    def reset_prefix_cache(self) -> bool:
-        return bool(self._manager.reset_prefix_cache())
-
-    def told_keys(self, request: Request) -> Sequence[Any]:
-        raise DriverError("0.7 tells of no blocks")
-
-    def take_events(self) -> Sequence[Any]:
-        raise DriverError("0.7 tells of no blocks")
 
     def common_prefix(self, request: Request, running: int) -> int:
         return int(self._manager.get_num_common_prefix_blocks(request, running))
@@ -206,14 +195,12 @@ class EarlyManager:
     def free_blocks(self) -> list[int]:
         return list(numbers(self._manager.free_block_queue.get_all_free_blocks()))
 
-    def references(self) -> list[tuple[int, int]]:
-        return [(block.block_id, block.ref_cnt) for block in self._manager.block_pool if block.ref_cnt]
-
-    def carried(self) -> list[tuple[int, Any]]:
-        return [(block.block_id, block.block_hash) for block in self._manager.block_pool if block.block_hash]
+    def blocks(self) -> Sequence[Any]:
+        found: Sequence[Any] = self._manager.block_pool
+        return found
 
 
-class GroupManager:
+class GroupManager(Manager):
     """From 0.11 on: a manager over groups of layers, and keys that come with the request."""
 
     def __init__(self, config: Mapping[str, Any]) -> None:
@@ -288,9 +275,6 @@ class GroupManager:
     def evict(self, block: int) -> None:
         self._manager.evict_blocks({block})
 
-    def reset_prefix_cache(self) -> bool:
-        return bool(self._manager.reset_prefix_cache())
-
     def told_keys(self, request: Request) -> Sequence[Any]:
         return [self._utilities.maybe_convert_block_hash(key) for key in request.block_hashes]
 
@@ -314,14 +298,8 @@ class GroupManager:
             block = block.next_free_block
         return list(order)
 
-    def references(self) -> list[tuple[int, int]]:
-        return [(block.block_id, block.ref_cnt) for block in self._blocks() if block.ref_cnt]
-
-    def carried(self) -> list[tuple[int, Any]]:
-        return [(block.block_id, block.block_hash) for block in self._blocks() if block.block_hash]
-
-    def _blocks(self) -> list[Any]:
-        """All blocks. The sentinel at the end of the free queue comes first: a broken queue hands it out."""
+    def blocks(self) -> list[Any]:
+        """The sentinel at the end of the free queue comes first: a broken queue hands it out."""
         pool = self._manager.block_pool
         return [pool.free_block_queue.fake_free_list_tail, *pool.blocks]
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from .block_hash import MANAGER, UTILITIES, digest
-from .calls import ABSENT, DONE, MISS, Calls, DriverError, Operation, Reply, integer, without
+from .calls import ABSENT, DONE, MISS, Calls, DriverError, Reply, operations_of
 from .kv_managers import INTERFACE, Request, numbers, parameters, without_mla
 
 STALE, REFUSED, TOO_LARGE = Reply("stale"), Reply("refused"), Reply("too_large")
@@ -47,16 +47,8 @@ class LayerGroupsDriver:
         self._manager: Any = None
         self._contents: dict[Any, tuple[int, int]] = {}
         self._progress: dict[int, Progress] = {}
-        operations: dict[str, Operation] = {
-            "new_step": self._new_step,
-            "get_computed_blocks": self._get_computed_blocks,
-            "allocate_slots": self._allocate_slots,
-            "commit": self._commit,
-            "free_request": self._free,
-            "reset_prefix_cache": self._reset_prefix_cache,
-        }
         steps = hasattr(self._module.KVCacheManager, "new_step_starts")
-        self.operations = without(operations, ("new_step", not steps))
+        self.operations = operations_of(self, calls, ("new_step", not steps))
 
     def reset(self, config: Mapping[str, Any]) -> None:
         """A new manager, and what the keys of all contents are."""
@@ -100,41 +92,31 @@ class LayerGroupsDriver:
             "carried": [part for row in carried for part in row],
         }
 
-    def _new_step(self, message: Mapping[str, Any]) -> Reply:
-        return self._calls.done(self._manager.new_step_starts)
+    def do_new_step(self) -> None:
+        self._manager.new_step_starts()
 
-    def _get_computed_blocks(self, message: Mapping[str, Any]) -> Reply:
-        number = integer(message, "request")
+    def do_get_computed_blocks(self, request: int) -> Reply:
+        blocks, tokens = self._found(request)
+        values = (block for group in blocks.blocks for block in numbers(group))
+        return Reply("hit", (tokens, *values)) if tokens else MISS
 
-        def looked_up() -> Reply:
-            blocks, tokens = self._found(number)
-            values = (block for group in blocks.blocks for block in numbers(group))
-            return Reply("hit", (tokens, *values)) if tokens else MISS
-
-        return self._calls.perform(looked_up)
-
-    def _allocate_slots(self, message: Mapping[str, Any]) -> Reply:
-        number, external, tokens = (integer(message, name) for name in ("request", "external", "tokens"))
-        progress = self._progress.get(number)
+    def do_allocate_slots(self, request: int, external: int, tokens: int) -> Reply:
+        progress = self._progress.get(request)
         if tokens <= 0:
             return REFUSED
         if external and progress:
             return STALE
-
-        def allocated() -> Reply:
-            found, blocks = 0, None
-            if progress is None:
-                blocks, found = self._found(number)
-            start = progress.scheduled if progress else found + external
-            if start + tokens > self._config["lengths"][number]:
-                return TOO_LARGE
-            if self._allocate(number, progress, external, tokens, found, blocks) is None:
-                return REFUSED
-            begun = progress or Progress(start, ())
-            self._progress[number] = begun._replace(ends=(*begun.ends, start + tokens))
-            return Reply("done", (found,))
-
-        return self._calls.perform(allocated)
+        found, blocks = 0, None
+        if progress is None:
+            blocks, found = self._found(request)
+        start = progress.scheduled if progress else found + external
+        if start + tokens > self._config["lengths"][request]:
+            return TOO_LARGE
+        if self._allocate(request, progress, external, tokens, found, blocks) is None:
+            return REFUSED
+        begun = progress or Progress(start, ())
+        self._progress[request] = begun._replace(ends=(*begun.ends, start + tokens))
+        return Reply("done", (found,))
 
     def _allocate(
         self, number: int, progress: Progress | None, external: int, tokens: int, found: int, blocks: Any
@@ -152,26 +134,24 @@ class LayerGroupsDriver:
             tokens += external
         return self._manager.allocate_slots(request, tokens, found, blocks, **named)
 
-    def _commit(self, message: Mapping[str, Any]) -> Reply:
+    def do_commit(self, request: int) -> Reply:
         """No call of a release: the worker has written."""
-        number = integer(message, "request")
-        progress = self._progress.get(number)
+        progress = self._progress.get(request)
         if progress is None:
             return ABSENT
         if not progress.ends:
             return STALE
-        self._progress[number] = Progress(progress.ends[0], progress.ends[1:])
+        self._progress[request] = Progress(progress.ends[0], progress.ends[1:])
         return DONE
 
-    def _free(self, message: Mapping[str, Any]) -> Reply:
-        number = integer(message, "request")
-        if self._progress.pop(number, None) is None:
+    def do_free_request(self, request: int) -> Reply:
+        if self._progress.pop(request, None) is None:
             return ABSENT
-        request = self._request(number, self._config["lengths"][number])
-        return self._calls.done(lambda: self._manager.free(request))
+        self._manager.free(self._request(request, self._config["lengths"][request]))
+        return DONE
 
-    def _reset_prefix_cache(self, message: Mapping[str, Any]) -> Reply:
-        return self._calls.perform(lambda: DONE if self._manager.reset_prefix_cache() else REFUSED)
+    def do_reset_prefix_cache(self) -> Reply:
+        return DONE if self._manager.reset_prefix_cache() else REFUSED
 
     def _found(self, number: int) -> tuple[Any, int]:
         """The blocks and the tokens of a look-up; later releases return more behind them."""

@@ -6,7 +6,7 @@ import importlib
 from collections.abc import Mapping
 from typing import Any
 
-from .calls import ABSENT, DONE, HIT, MISS, Calls, Operation, Reply, integer, without
+from .calls import ABSENT, DONE, HIT, MISS, Calls, Reply, integer, operations_of
 
 MODULES = ("vllm.utils.cache", "vllm.utils")
 """Where the class is: the newest place first."""
@@ -33,18 +33,7 @@ class LruDriver:
         self._class = released_class()
         self._weighs = hasattr(self._class, "currsize")
         self._cache: Any = None
-        operations: dict[str, Operation] = {
-            "contains": self._contains,
-            "lookup": self._lookup,
-            "get": self._get,
-            "put": self._put,
-            "touch": self._touch,
-            "pop": self._pop,
-            "pin": self._pin,
-            "clear": self._clear,
-            "stat": self._stat,
-        }
-        self.operations = without(operations, ("stat", not self._weighs))
+        self.operations = operations_of(self, calls, ("stat", not self._weighs))
 
     def reset(self, config: Mapping[str, Any]) -> None:
         """A new cache of the configured capacity: in bytes, or in entries where the class counts those."""
@@ -64,46 +53,39 @@ class LruDriver:
             "total": cache._total,  # the same
         }
 
-    def _contains(self, message: Mapping[str, Any]) -> Reply:
-        key = integer(message, "key")
-        return self._calls.perform(lambda: HIT if key in self._cache else MISS)
+    def do_contains(self, key: int) -> Reply:
+        return HIT if key in self._cache else MISS
 
-    def _lookup(self, message: Mapping[str, Any]) -> Reply:
-        key = integer(message, "key")
-        return self._calls.perform(lambda: self._found(key), {KeyError: "absent"})
-
-    def _found(self, key: int) -> Reply:
+    def do_lookup(self, key: int) -> Reply:
         """The value of a key plays no part; that there is one does."""
-        self._cache[key]
+        try:
+            self._cache[key]
+        except KeyError:
+            return ABSENT
         return HIT
 
-    def _get(self, message: Mapping[str, Any]) -> Reply:
-        key = integer(message, "key")
-        return self._calls.perform(lambda: MISS if self._cache.get(key) is None else HIT)
+    def do_get(self, key: int) -> Reply:
+        return MISS if self._cache.get(key) is None else HIT
 
-    def _put(self, message: Mapping[str, Any]) -> Reply:
-        key, size = integer(message, "key"), integer(message, "size")
+    def do_put(self, key: int, size: int) -> Reply:
         return self._calls.done(lambda: self._cache.put(key, size), {ValueError: "too_large"})
 
-    def _touch(self, message: Mapping[str, Any]) -> Reply:
-        key = integer(message, "key")
+    def do_touch(self, key: int) -> Reply:
         present = key in self._cache
         touched = self._calls.done(lambda: self._cache.touch(key), {KeyError: "absent"})
         return touched if present else ABSENT
 
-    def _pop(self, message: Mapping[str, Any]) -> Reply:
-        key = integer(message, "key")
-        return self._calls.perform(lambda: ABSENT if self._cache.pop(key, None) is None else DONE)
+    def do_pop(self, key: int) -> Reply:
+        return ABSENT if self._cache.pop(key, None) is None else DONE
 
-    def _pin(self, message: Mapping[str, Any]) -> Reply:
-        key = integer(message, "key")
+    def do_pin(self, key: int) -> Reply:
         return self._calls.done(lambda: self._cache.pin(key), {ValueError: "absent"})
 
-    def _clear(self, message: Mapping[str, Any]) -> Reply:
-        return self._calls.done(self._cache.clear)
+    def do_clear(self) -> None:
+        self._cache.clear()
 
-    def _stat(self, message: Mapping[str, Any]) -> Reply:
-        return self._calls.perform(lambda: Reply("done", tuple(self._cache.stat(delta=True))))
+    def do_stat(self) -> Reply:
+        return Reply("done", tuple(self._cache.stat(delta=True)))
 
 
 def _itself(size: int) -> int:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from .calls import ABSENT, DONE, Calls, DriverError, Operation, Reply, integer, without
+from .calls import ABSENT, DONE, Calls, DriverError, Reply, integer, operations_of
 from .sides import Frontend, Item, LookedUp, Message, Receiver, Release
 
 CODES: Mapping[type[Exception], str] = {ValueError: "too_large"}
@@ -62,32 +62,10 @@ class MirrorDriver:
         self._links: list[Link] = []
         self._receiver: Receiver = self._release.receiver(1)
         self._dead = False
-        operations: dict[str, Operation] = {
-            "render": self._render,
-            "look_up": self._look_up,
-            "process": self._process,
-            "fan_out": self._fan_out,
-            "submit_embeddings": self._submit_embeddings,
-            "send": self._send,
-            "submit": self._submit,
-            "retry": self._retry,
-            "deliver": self._deliver,
-            "receive": self._receive,
-            "reject": self._reject,
-            "submit_rejected": self._submit_rejected,
-            "abort": self._abort,
-            "cancel": lambda message: _without(self._link(message).drafts, integer(message, "which")),
-            "reorder": lambda message: _swapped(self._link(message).messages, integer(message, "which")),
-            "reorder_answers": lambda message: _swapped(self._link(message).answers, integer(message, "which")),
-            "drop": lambda message: _without(self._link(message).messages, integer(message, "which")),
-            "drop_answer": lambda message: _without(self._link(message).answers, integer(message, "which")),
-            "reset_sender": self._reset_sender,
-            "reset_receiver": self._reset_receiver,
-            "restart_receiver": self._restart_receiver,
-        }
         release = self._release
-        self.operations = without(
-            operations,
+        self.operations = operations_of(
+            self,
+            calls,
             *((name, not release.two_steps) for name in ("look_up", "process")),
             ("fan_out", not release.fans_out),
             ("submit_embeddings", not release.passes_by),
@@ -129,8 +107,8 @@ class MirrorDriver:
 
     # Frontend and client --------------------------------------------------------------------------------------------
 
-    def _render(self, message: Mapping[str, Any]) -> Reply:
-        return self._rendered(self._link(message), self._items(message))
+    def do_render(self, sender: int, items: tuple[int, ...]) -> Reply:
+        return self._rendered(self._link(sender), self._items(items))
 
     def _rendered(self, link: Link, items: tuple[Item, ...]) -> Reply:
         """The release's own rendering; the request waits to be sent. Returns which items have their data with them."""
@@ -142,20 +120,20 @@ class MirrorDriver:
 
         return self._calls.perform(whole, CODES)
 
-    def _look_up(self, message: Mapping[str, Any]) -> Reply:
+    def do_look_up(self, sender: int, items: tuple[int, ...]) -> Reply:
         """The first half of the release's rendering. Returns which items will be processed."""
-        link, items = self._link(message), self._items(message)
+        link, named = self._link(sender), self._items(items)
 
         def whole() -> Reply:
-            looked_up = link.frontend.look_up(items)
-            link.drafts.append(Draft(items, looked_up))
+            looked_up = link.frontend.look_up(named)
+            link.drafts.append(Draft(named, looked_up))
             return Reply("done", looked_up.missing)
 
         return self._calls.perform(whole, CODES)
 
-    def _process(self, message: Mapping[str, Any]) -> Reply:
+    def do_process(self, sender: int, which: int) -> Reply:
         """The second half. A client whose request fails while it is sent tries again where it is told to."""
-        link, which = self._link(message), integer(message, "which")
+        link = self._link(sender)
         looked_up = link.drafts[which].looked_up if which < len(link.drafts) else None
         if looked_up is None:
             return ABSENT
@@ -174,8 +152,8 @@ class MirrorDriver:
             self._leave(link, which)
         return reply
 
-    def _send(self, message: Mapping[str, Any]) -> Reply:
-        link, which = self._link(message), integer(message, "which")
+    def do_send(self, sender: int, which: int) -> Reply:
+        link = self._link(sender)
         if which >= len(link.drafts) or link.drafts[which].message is None:
             return ABSENT
         self._leave(link, which)
@@ -191,34 +169,34 @@ class MirrorDriver:
         if draft.left == 0:
             link.drafts.pop(which)
 
-    def _submit(self, message: Mapping[str, Any]) -> Reply:
-        link, items = self._link(message), self._items(message)
-        reply = self._rendered(link, items)
+    def do_submit(self, sender: int, items: tuple[int, ...]) -> Reply:
+        link, named = self._link(sender), self._items(items)
+        reply = self._rendered(link, named)
         if reply.code == "done":
             self._leave(link, len(link.drafts) - 1)
         elif reply.code == "failed" and self._release.repairs:
-            link.retries.append(items)
+            link.retries.append(named)
         return reply
 
-    def _fan_out(self, message: Mapping[str, Any]) -> Reply:
-        link = self._link(message)
-        reply = self._rendered(link, self._items(message))
+    def do_fan_out(self, sender: int, items: tuple[int, ...]) -> Reply:
+        link = self._link(sender)
+        reply = self._rendered(link, self._items(items))
         if reply.code == "done":
             link.drafts[-1].left = integer(self._config, "fan_out")
             self._leave(link, len(link.drafts) - 1)
         return reply
 
-    def _submit_embeddings(self, message: Mapping[str, Any]) -> Reply:
-        link, items = self._link(message), self._items(message)
+    def do_submit_embeddings(self, sender: int, items: tuple[int, ...]) -> Reply:
+        link, named = self._link(sender), self._items(items)
 
         def whole() -> Reply:
-            link.messages.append(link.frontend.embed(items))
+            link.messages.append(link.frontend.embed(named))
             return Reply("done", link.messages[-1].payloads)
 
         return self._calls.perform(whole, CODES)
 
-    def _retry(self, message: Mapping[str, Any]) -> Reply:
-        link = self._link(message)
+    def do_retry(self, sender: int) -> Reply:
+        link = self._link(sender)
         if not link.retries:
             return ABSENT
         reply = self._rendered(link, link.retries[0])
@@ -227,36 +205,37 @@ class MirrorDriver:
             self._leave(link, len(link.drafts) - 1)
         return reply
 
-    def _reject(self, message: Mapping[str, Any]) -> Reply:
-        link, which = self._link(message), integer(message, "which")
+    def do_reject(self, sender: int, which: int) -> Reply:
+        link = self._link(sender)
         if which >= len(link.drafts) or link.drafts[which].message is None or link.drafts[which].partly_sent:
             return ABSENT
         return _without(link.drafts, which)
 
-    def _submit_rejected(self, message: Mapping[str, Any]) -> Reply:
-        link = self._link(message)
-        reply = self._rendered(link, self._items(message))
+    def do_submit_rejected(self, sender: int, items: tuple[int, ...]) -> Reply:
+        link = self._link(sender)
+        reply = self._rendered(link, self._items(items))
         if reply.code == "done":
             link.drafts.pop()
         return reply
 
-    def _abort(self, message: Mapping[str, Any]) -> Reply:
+    def do_abort(self, sender: int, which: int) -> Reply:
         """The scheduler's business: no release does anything about these caches."""
-        return DONE if integer(message, "which") < len(self._link(message).messages) else ABSENT
+        return DONE if which < len(self._link(sender).messages) else ABSENT
 
-    def _receive(self, message: Mapping[str, Any]) -> Reply:
-        link = self._link(message)
+    def do_receive(self, sender: int) -> Reply:
+        link = self._link(sender)
         if not link.answers:
             return ABSENT
         answer = link.answers.pop(0)
         if answer.missed:
             link.retries.append(answer.request.wanted)
-        return self._calls.done(lambda: link.frontend.take_misses(answer.missed))
+        link.frontend.take_misses(answer.missed)
+        return DONE
 
     # Receiver -------------------------------------------------------------------------------------------------------
 
-    def _deliver(self, message: Mapping[str, Any]) -> Reply:
-        link = self._link(message)
+    def do_deliver(self, sender: int) -> Reply:
+        link = self._link(sender)
         if not link.messages or self._dead:
             return ABSENT
         answer = Answer(link.messages.pop(0))
@@ -277,32 +256,45 @@ class MirrorDriver:
             answer.missed = missed
             return Reply("retry", answer.request.contents_missed(missed))
 
-    # Resets ---------------------------------------------------------------------------------------------------------
+    # Faults ---------------------------------------------------------------------------------------------------------
 
-    def _reset_sender(self, message: Mapping[str, Any]) -> Reply:
-        return self._calls.done(self._link(message).frontend.clear)
+    def do_cancel(self, sender: int, which: int) -> Reply:
+        return _without(self._link(sender).drafts, which)
 
-    def _reset_receiver(self, message: Mapping[str, Any]) -> Reply:
-        return self._calls.done(self._receiver.clear)
+    def do_reorder(self, sender: int, which: int) -> Reply:
+        return _swapped(self._link(sender).messages, which)
 
-    def _restart_receiver(self, message: Mapping[str, Any]) -> Reply:
+    def do_reorder_answers(self, sender: int, which: int) -> Reply:
+        return _swapped(self._link(sender).answers, which)
+
+    def do_drop(self, sender: int, which: int) -> Reply:
+        return _without(self._link(sender).messages, which)
+
+    def do_drop_answer(self, sender: int, which: int) -> Reply:
+        return _without(self._link(sender).answers, which)
+
+    def do_reset_sender(self, sender: int) -> None:
+        self._link(sender).frontend.clear()
+
+    def do_reset_receiver(self) -> None:
+        self._receiver.clear()
+
+    def do_restart_receiver(self) -> None:
         """A new P1; what was in flight is lost, and the frontends keep what they have."""
         self._receiver = self._release.receiver(integer(self._config, "capacity"))
         self._dead = False
         for link in self._links:
             link.messages.clear()
             link.answers.clear()
-        return DONE
 
     # What messages name ---------------------------------------------------------------------------------------------
 
-    def _link(self, message: Mapping[str, Any]) -> Link:
-        number = integer(message, "sender")
+    def _link(self, number: int) -> Link:
         if not 0 <= number < len(self._links):
             raise DriverError(f"there is no sender {number}")
         return self._links[number]
 
-    def _items(self, message: Mapping[str, Any]) -> tuple[Item, ...]:
+    def _items(self, contents: tuple[int, ...]) -> tuple[Item, ...]:
         config = self._config
         identities, modalities = config.get("identities") or (), config.get("modalities") or ()
         return tuple(
@@ -312,7 +304,7 @@ class MirrorDriver:
                 modality=modalities[content] if modalities else 0,
                 size=config["sizes"][content],
             )
-            for content in message["items"]
+            for content in contents
         )
 
 

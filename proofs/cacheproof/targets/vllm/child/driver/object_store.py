@@ -8,11 +8,11 @@ is no id and no count: a payload where a header or a count was looked for is see
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from .adapters import has_trait
-from .calls import ABSENT, DONE, Calls, DriverError, Reply, integer
+from .calls import ABSENT, DONE, Calls, DriverError, Reply, integer, operations_of
 from .readers import Readers, forget_name, readers_of
 
 MODULE = "vllm.distributed.device_communicators.shm_object_storage"
@@ -71,26 +71,7 @@ class ObjectStoreDriver:
         self._expected: dict[int, tuple[int, ...]] = {}
         self._handles: dict[int, list[Handle | None]] = {}
         self._inboxes: list[list[Delivery]] = []
-        playing = ("send", "abort", "end")
-        self.operations: dict[str, Callable[[Mapping[str, Any]], Reply]] = {
-            **dict.fromkeys(playing, lambda message: DONE),
-            "render": self._render,
-            "touch": self._touch,
-            "get_cached": self._get_cached,
-            "put": self._put,
-            "release": lambda message: self._calls.done(self._writer.release_touches),
-            "reject": lambda message: DONE,
-            "forge": self._forge,
-            "schedule": self._schedule,
-            "repeat": self._schedule,
-            "preempt": self._when_done,
-            "finish": self._when_done,
-            "resume": self._resume,
-            "reader_touch": self._reader_touch,
-            "read": self._read,
-            "free_unused": self._free_unused,
-            "clear": lambda message: self._calls.done(self._writer.clear),
-        }
+        self.operations = operations_of(self, calls)
 
     def reset(self, config: Mapping[str, Any]) -> None:
         """A new store, attached by so many readers."""
@@ -117,72 +98,55 @@ class ObjectStoreDriver:
 
     # P0
 
-    def _key(self, message: Mapping[str, Any]) -> str:
-        return str(self._requests[integer(message, "request")][integer(message, "position")])
+    def do_send(self) -> None:
+        """Played: P0 and P1 have nothing to do in the store."""
 
-    def _render(self, message: Mapping[str, Any]) -> Reply:
-        request = integer(message, "request")
+    do_abort = do_end = do_reject = do_send
+
+    def do_render(self, request: int) -> Reply:
         self._handles[request] = []
         keys = [str(content) for content in self._requests[request]]
+        self._expected[request] = tuple(int(self._writer.is_cached(key)) for key in keys)
+        return Reply("done", self._expected[request])
 
-        def looked_up() -> Reply:
-            self._expected[request] = tuple(int(self._writer.is_cached(key)) for key in keys)
-            return Reply("done", self._expected[request])
-
-        return self._calls.perform(looked_up)
-
-    def _touch(self, message: Mapping[str, Any]) -> Reply:
-        key = self._key(message)
+    def do_touch(self, request: int, position: int) -> Reply:
+        key = self._key(request, position)
         there = self._writer.is_cached(key)
         touched = self._calls.done(lambda: self._writer.touch(key))
         return touched if there else ABSENT
 
-    def _get_cached(self, message: Mapping[str, Any]) -> Reply:
-        key = self._key(message)
-        return self._calls.perform(lambda: self._issued("hit", message, key, *self._writer.get_cached(key)))
+    def do_get_cached(self, request: int, position: int) -> Reply:
+        key = self._key(request, position)
+        return self._issued("hit", request, key, *self._writer.get_cached(key))
 
-    def _put(self, message: Mapping[str, Any]) -> Reply:
+    def do_put(self, request: int, position: int) -> Reply:
         """The sender cache fails if an item was found before and is not in the store now: P0 has no data for it."""
-        key = self._key(message)
-        found = self._expected[integer(message, "request")][integer(message, "position")]
-        if self._skipping and found and not self._writer.is_cached(key):
+        key = self._key(request, position)
+        if self._skipping and self._expected[request][position] and not self._writer.is_cached(key):
             return Reply("failed")
+        try:
+            address, identity = self._writer.put(key, int(key))
+        except (MemoryError, ValueError) as error:
+            self._handles[request].append(None)  # the item is sent as it is
+            return Reply("refused" if isinstance(error, MemoryError) else "too_large")
+        return self._issued("done", request, key, address, identity)
 
-        def stored() -> Reply:
-            try:
-                address, identity = self._writer.put(key, int(key))
-            except MemoryError:
-                return self._sent_raw(message, "refused")
-            except ValueError:
-                return self._sent_raw(message, "too_large")
-            return self._issued("done", message, key, address, identity)
+    def do_release(self) -> None:
+        self._writer.release_touches()
 
-        return self._calls.perform(stored)
-
-    def _issued(self, code: str, message: Mapping[str, Any], key: str, address: int, identity: int) -> Reply:
-        signature = self._writer.get_signature(key) if self._signed else None
-        self._handles[integer(message, "request")].append(Handle(key, address, identity, signature))
-        return Reply(code, (address, identity))
-
-    def _sent_raw(self, message: Mapping[str, Any], code: str) -> Reply:
-        self._handles[integer(message, "request")].append(None)
-        return Reply(code)
-
-    def _free_unused(self, message: Mapping[str, Any]) -> Reply:
+    def do_free_unused(self) -> Reply:
         ring = self._writer.ring_buffer
         start, before = ring.monotonic_id_start, set(self._writer.id_index)
+        self._writer.free_unused()
+        gone = before - set(self._writer.id_index)
+        return Reply("done", tuple(sorted(gone, key=lambda identity: (identity - start) % ring.ID_MAX)))
 
-        def freed() -> Reply:
-            self._writer.free_unused()
-            gone = before - set(self._writer.id_index)
-            return Reply("done", tuple(sorted(gone, key=lambda identity: (identity - start) % ring.ID_MAX)))
+    def do_clear(self) -> None:
+        self._writer.clear()
 
-        return self._calls.perform(freed)
-
-    def _forge(self, message: Mapping[str, Any]) -> Reply:
+    def do_forge(self, request: int, content: int) -> Reply:
         """The chunk of another content, under the name of the request's own."""
-        request, other = integer(message, "request"), str(integer(message, "content"))
-        key, there = str(self._requests[request][0]), self._writer.key_index.get(other)
+        key, there = str(self._requests[request][0]), self._writer.key_index.get(str(content))
         if self._signed:
             address, identity = there or (0, 0)
             made_up = [0] * 32
@@ -193,36 +157,44 @@ class ObjectStoreDriver:
         self._handles[request] = [Handle(key, *there)] + [None] * (len(self._requests[request]) - 1)
         return DONE
 
+    def _key(self, request: int, position: int) -> str:
+        return str(self._requests[request][position])
+
+    def _issued(self, code: str, request: int, key: str, address: int, identity: int) -> Reply:
+        signature = self._writer.get_signature(key) if self._signed else None
+        self._handles[request].append(Handle(key, address, identity, signature))
+        return Reply(code, (address, identity))
+
     # P1
 
-    def _schedule(self, message: Mapping[str, Any]) -> Reply:
-        request = integer(message, "request")
+    def do_schedule(self, request: int) -> None:
         handles = [handle for handle in self._handles[request] if handle is not None]
         for inbox in self._inboxes:
             if self._touching:
                 inbox.extend(Delivery(request, handle, touching=True) for handle in handles)
             inbox.extend(Delivery(request, handle, touching=False) for handle in handles)
-        return DONE
 
-    def _resume(self, message: Mapping[str, Any]) -> Reply:
+    do_repeat = do_schedule
+
+    def do_resume(self, request: int) -> None:
         """Where handles are signed, a runner sends a resumed request as a new one."""
-        return self._schedule(message) if self._signed else DONE
+        if self._signed:
+            self.do_schedule(request)
 
-    def _when_done(self, message: Mapping[str, Any]) -> Reply:
-        request = integer(message, "request")
+    def do_preempt(self, request: int) -> Reply:
         waiting = any(delivery.request == request for inbox in self._inboxes for delivery in inbox)
         return ABSENT if waiting else DONE
 
+    do_finish = do_preempt
+
     # Workers
 
-    def _reader_touch(self, message: Mapping[str, Any]) -> Reply:
-        reader = integer(message, "reader")
+    def do_reader_touch(self, reader: int) -> Reply:
         key, address, identity, signature = self._inboxes[reader].pop(0).handle
         signed = {"signature": signature} if self._signed else {}
         return self._readers.perform(reader, touched, key, address, identity, signed, codes=STALE)
 
-    def _read(self, message: Mapping[str, Any]) -> Reply:
-        reader = integer(message, "reader")
+    def do_read(self, reader: int) -> Reply:
         key, address, identity, signature = self._inboxes[reader].pop(0).handle
         signed = (signature, key) if self._signed else ()
         return self._readers.perform(reader, read, address, identity, signed, codes=STALE)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from .block_hash import MANAGER, UTILITIES, digest
-from .calls import ABSENT, DONE, MISS, Calls, DriverError, Operation, Reply, integer
+from .calls import ABSENT, DONE, MISS, Calls, DriverError, Reply, operations_of
 from .kv_managers import INTERFACE, Request, numbers
 from .layer_groups import FULL as FULL_ATTENTION
 from .layer_groups import REFUSED, STALE, TOO_LARGE, spec_of
@@ -56,14 +56,7 @@ class PartialHitsDriver:
         self._progress: dict[int, Progress] = {}
         self._planned: dict[int, int] = {}
         self._steps: list[dict[int, int]] = []
-        self.operations: dict[str, Operation] = {
-            "get_computed_blocks": self._get_computed_blocks,
-            "allocate_slots": self._allocate_slots,
-            "dispatch": self._dispatch,
-            "execute": self._execute,
-            "free_request": self._free,
-            "reset_prefix_cache": self._reset_prefix_cache,
-        }
+        self.operations = operations_of(self, calls)
 
     def reset(self, config: Mapping[str, Any]) -> None:
         """A new manager, and what the keys of all contents are."""
@@ -104,35 +97,25 @@ class PartialHitsDriver:
             for key in (*first, *pool.cached_block_hashes_by_block.get(block.block_id, ())):
                 yield block.block_id, *self._contents[key]
 
-    def _get_computed_blocks(self, message: Mapping[str, Any]) -> Reply:
-        number = integer(message, "request")
+    def do_get_computed_blocks(self, request: int) -> Reply:
+        blocks, tokens = self._found(request)
+        values = (block for group in blocks.blocks for block in numbers(group))
+        return Reply("hit", (tokens, *values)) if tokens else MISS
 
-        def looked_up() -> Reply:
-            blocks, tokens = self._found(number)
-            values = (block for group in blocks.blocks for block in numbers(group))
-            return Reply("hit", (tokens, *values)) if tokens else MISS
-
-        return self._calls.perform(looked_up)
-
-    def _allocate_slots(self, message: Mapping[str, Any]) -> Reply:
-        number, tokens = integer(message, "request"), integer(message, "tokens")
-
-        def allocated() -> Reply:
-            progress, found, blocks = self._progress.get(number), 0, None
-            if progress is None:
-                blocks, found = self._found(number)
-            start = progress.scheduled if progress else found
-            if start + tokens > len(self._config["chains"][number]):
-                return TOO_LARGE
-            if number in self._planned:
-                return STALE
-            if tokens <= 0 or self._allocate(number, progress, tokens, found, blocks) is None:
-                return REFUSED
-            self._progress[number] = (progress or Progress(start, start))._replace(scheduled=start + tokens)
-            self._planned[number] = start + tokens
-            return Reply("done", (found,))
-
-        return self._calls.perform(allocated)
+    def do_allocate_slots(self, request: int, tokens: int) -> Reply:
+        progress, found, blocks = self._progress.get(request), 0, None
+        if progress is None:
+            blocks, found = self._found(request)
+        start = progress.scheduled if progress else found
+        if start + tokens > len(self._config["chains"][request]):
+            return TOO_LARGE
+        if request in self._planned:
+            return STALE
+        if tokens <= 0 or self._allocate(request, progress, tokens, found, blocks) is None:
+            return REFUSED
+        self._progress[request] = (progress or Progress(start, start))._replace(scheduled=start + tokens)
+        self._planned[request] = start + tokens
+        return Reply("done", (found,))
 
     def _allocate(self, number: int, progress: Progress | None, tokens: int, found: int, blocks: Any) -> Any:
         """The release's call."""
@@ -142,20 +125,16 @@ class PartialHitsDriver:
             request.num_in_flight_tokens = progress.scheduled - progress.computed
         return self._manager.allocate_slots(request, tokens, found, blocks)
 
-    def _dispatch(self, message: Mapping[str, Any]) -> Reply:
+    def do_dispatch(self) -> Reply:
         """What the scheduler does when it has planned a step, and before it plans the next one."""
+        copies, retained = self._manager.take_kv_cache_block_copies()
+        self._manager.block_pool.free_blocks(retained)
+        self._manager.new_step_starts()
+        self._steps.append(self._planned)
+        self._planned = {}
+        return Reply("done", tuple(block for copy in copies for block in copy))
 
-        def dispatched() -> Reply:
-            copies, retained = self._manager.take_kv_cache_block_copies()
-            self._manager.block_pool.free_blocks(retained)
-            self._manager.new_step_starts()
-            self._steps.append(self._planned)
-            self._planned = {}
-            return Reply("done", tuple(block for copy in copies for block in copy))
-
-        return self._calls.perform(dispatched)
-
-    def _execute(self, message: Mapping[str, Any]) -> Reply:
+    def do_execute(self) -> Reply:
         """No call of a release: the worker has run its oldest step."""
         if not self._steps:
             return ABSENT
@@ -163,17 +142,16 @@ class PartialHitsDriver:
             self._progress[number] = self._progress[number]._replace(computed=end)
         return DONE
 
-    def _free(self, message: Mapping[str, Any]) -> Reply:
-        number = integer(message, "request")
-        if self._progress.pop(number, None) is None:
+    def do_free_request(self, request: int) -> Reply:
+        if self._progress.pop(request, None) is None:
             return ABSENT
         for step in (self._planned, *self._steps):
-            step.pop(number, None)
-        request = self._request(number, len(self._config["chains"][number]))
-        return self._calls.done(lambda: self._manager.free(request))
+            step.pop(request, None)
+        self._manager.free(self._request(request, len(self._config["chains"][request])))
+        return DONE
 
-    def _reset_prefix_cache(self, message: Mapping[str, Any]) -> Reply:
-        return self._calls.perform(lambda: DONE if self._manager.reset_prefix_cache() else REFUSED)
+    def do_reset_prefix_cache(self) -> Reply:
+        return DONE if self._manager.reset_prefix_cache() else REFUSED
 
     def _found(self, number: int) -> tuple[Any, int]:
         """The blocks and the tokens of a look-up; the release returns more behind them."""

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import importlib
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from .calls import ABSENT, Calls, DriverError, Reply, integer
+from .calls import ABSENT, Calls, DriverError, Reply, integer, operations_of
 from .readers import Readers, forget_name, readers_of
 
 MODULE = "vllm.distributed.device_communicators.shm_object_storage"
@@ -32,14 +32,7 @@ class RingDriver:
         self._sizes: list[int] = []
         self._handles: Counter[Handle] = Counter()
         self._unanswered: Counter[int] = Counter()
-        self.operations: dict[str, Callable[[Mapping[str, Any]], Reply]] = {
-            "allocate": self._allocate,
-            "read": self._read,
-            "free": self._free,
-            "clear": self._clear,
-            "revoke": self._lacking,
-            "restart": self._lacking,
-        }
+        self.operations = operations_of(self, calls)
 
     def reset(self, config: Mapping[str, Any]) -> None:
         """A new ring, attached by so many readers."""
@@ -69,11 +62,7 @@ class RingDriver:
             "memory": list(bytes(ring.shared_memory.buf[first : first + ring.data_buffer_size])),
         }
 
-    def _allocate(self, message: Mapping[str, Any]) -> Reply:
-        content = integer(message, "content")
-        return self._calls.perform(lambda: self._written(content))
-
-    def _written(self, content: int) -> Reply:
+    def do_allocate(self, content: int) -> Reply:
         size = self._sizes[content]
         try:
             address, identity = self._writer.allocate_buf(size)
@@ -86,33 +75,30 @@ class RingDriver:
         self._unanswered[identity] = self._count
         return Reply("done", (address, identity))
 
-    def _read(self, message: Mapping[str, Any]) -> Reply:
-        handle = tuple(integer(message, name) for name in ("reader", "content", "identity", "place", "segment"))
+    def do_read(self, reader: int, content: int, identity: int, place: int, segment: int) -> Reply:
+        handle = (reader, content, identity, place, segment)
         if not self._handles[handle]:
             return ABSENT
         self._handles[handle] -= 1
-        reader, _, identity, place, _ = handle
         reply = self._readers.perform(reader, found, identity, place)
         if reply.code == "hit":
             self._unanswered[identity] -= 1
         return reply
 
-    def _free(self, message: Mapping[str, Any]) -> Reply:
-        want = integer(message, "want")
-        return self._calls.perform(lambda: self._freed(want))
-
-    def _freed(self, want: int) -> Reply:
+    def do_free(self, want: int) -> Reply:
         freed = tuple(self._writer.free_buf(lambda identity, payload: self._unanswered[identity] <= 0, want))
         for identity in freed:
             del self._unanswered[identity]
         return Reply("done", freed)
 
-    def _clear(self, message: Mapping[str, Any]) -> Reply:
+    def do_clear(self) -> None:
         self._unanswered.clear()
-        return self._calls.done(self._writer.clear)
+        self._writer.clear()
 
-    def _lacking(self, message: Mapping[str, Any]) -> Reply:
+    def do_revoke(self) -> Reply:
         raise DriverError("no release has this call")
+
+    do_restart = do_revoke
 
 
 def with_fields(ring: Any, width: int, modulus: int) -> Any:

@@ -6,10 +6,10 @@ workers, who sample a token where a step has computed all that is known of a req
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from .calls import ABSENT, DONE, MISS, Calls, DriverError, Reply, integer, without
+from .calls import ABSENT, DONE, MISS, Calls, DriverError, Operation, Reply, operations_of
 from .early_scheduler import SCHEDULER as EARLY
 from .early_scheduler import EarlyClasses
 from .encoder_connector import Outputs
@@ -32,7 +32,6 @@ NOT_DRIVEN = {
 MERGED = "skipped_waiting"
 """With priorities, 0.20.2 serves the first of this queue and of the other one."""
 FIRST_QUEUES = (MERGED, "kv_holding_waiting")
-Call = Callable[[Mapping[str, Any]], Reply]
 
 SMALLEST = Settings(block_size=1, blocks=4, token_budget=2, max_running=1, max_model_len=4)
 
@@ -73,25 +72,18 @@ class SchedulerDriver(Transfers, Outputs):
         """What came with each request for its items; a request that is not here came without."""
         self.dead = False
         """Whether an error out of a step has ended the engine."""
-        named: dict[str, Call] = {
-            "add": self._add,
-            "schedule": self._schedule,
-            "update": self._update,
-            "abort": self._abort,
-            "reset_prefix_cache": self._reset_prefix_cache,
-            "reset_encoder_cache": self._reset_encoder_cache,
-            **self._transfers(),
-            **self._arrivals(),
-        }
-        if isinstance(self._classes, Classes):
-            named["compile"] = self._compile
-        if "reset_running_requests" in parameters(self._classes.scheduler.reset_prefix_cache):
-            named["reset_running"] = self._reset_running
-        resets = hasattr(self._classes.scheduler, "reset_encoder_cache")
-        there = without(named, ("reset_encoder_cache", not resets))
+        there = operations_of(self, calls, *self._lacking(), *self._lacking_transfers())
         self.operations = {name: self._while_alive(call) for name, call in there.items()}
 
-    def _while_alive(self, call: Call) -> Call:
+    def _lacking(self) -> tuple[tuple[str, bool], ...]:
+        scheduler = self._classes.scheduler
+        return (
+            ("compile", not isinstance(self._classes, Classes)),
+            ("reset_running", "reset_running_requests" not in parameters(scheduler.reset_prefix_cache)),
+            ("reset_encoder_cache", not hasattr(scheduler, "reset_encoder_cache")),
+        )
+
+    def _while_alive(self, call: Operation) -> Operation:
         """The call, which fails where the engine is dead."""
         return lambda message: Reply("failed") if self.dead else call(message)
 
@@ -254,25 +246,25 @@ class SchedulerDriver(Transfers, Outputs):
         waiting = [request for request in waiting if request.status.name != AWAITS_INPUT]
         return sorted(waiting) if MERGED in names and self._config["policy"] else waiting
 
-    def _add(self, message: Mapping[str, Any]) -> Reply:
+    def do_add(self, request: int) -> Reply:
         """The front end turns down input that leaves no room for output, and an id that is known."""
-        number = integer(message, "request")
-        if number in self._requests or number in self._gone:
+        if request in self._requests or request in self._gone:
             return PRESENT
-        if self._sessions.is_turn(number) and number - 1 not in self._requests:
+        if self._sessions.is_turn(request) and request - 1 not in self._requests:
             return ABSENT
-        if self._sessions.new_tokens(number) >= self._config["max_model_len"] + self._pools:
+        if self._sessions.new_tokens(request) >= self._config["max_model_len"] + self._pools:
             return TOO_LARGE
-        if self._sessions.is_turn(number):
-            return self._add_turn(number)
-        request = self._request(number)
-        self._requests[number] = request
-        if isinstance(self._classes, Classes) and self._value("grammars", number):
-            self._classes.await_grammar(request)
-            self._compiling.add(number)
-        return self._calls.done(lambda: self._scheduler.add_request(request))
+        if self._sessions.is_turn(request):
+            self._add_turn(request)
+            return DONE
+        made = self._requests[request] = self._request(request)
+        if isinstance(self._classes, Classes) and self._value("grammars", request):
+            self._classes.await_grammar(made)
+            self._compiling.add(request)
+        self._scheduler.add_request(made)
+        return DONE
 
-    def _add_turn(self, number: int) -> Reply:
+    def _add_turn(self, number: int) -> None:
         """The input of a session's next turn; behind that of the last turn, what says that there is no more."""
         sessions = self._sessions
         name, kept = sessions.name(number), sessions.kept(number - 1)
@@ -287,25 +279,20 @@ class SchedulerDriver(Transfers, Outputs):
         sessions.queued.add(number)
         if number - 1 in self._gone:
             sessions.begin(number)
-
-        def arrive() -> None:
-            for request in inputs:
-                self._scheduler.add_request(request)
-
-        return self._calls.done(arrive)
+        for request in inputs:
+            self._scheduler.add_request(request)
 
     def _new_items(self, number: int) -> list[list[int]]:
         """The items of a turn that its session did not have before."""
         items = self._config["items"]
         return list(items[number][len(items[number - 1]) :]) if items else []
 
-    def _compile(self, message: Mapping[str, Any]) -> Reply:
+    def do_compile(self, request: int) -> Reply:
         """What a thread of the engine does in its time: the grammar is there."""
-        number = integer(message, "request")
-        if number not in self._compiling or number not in self._live():
+        if request not in self._compiling or request not in self._live():
             return ABSENT
-        self._compiling.discard(number)
-        self._requests[number].structured_output_request.grammar = object()
+        self._compiling.discard(request)
+        self._requests[request].structured_output_request.grammar = object()
         return DONE
 
     def _value(self, name: str, number: int) -> int:
@@ -354,7 +341,7 @@ class SchedulerDriver(Transfers, Outputs):
         key: tuple[int, ...] = self._classes.output_key(self._config, number, item)
         return key
 
-    def _schedule(self, message: Mapping[str, Any]) -> Reply:
+    def do_schedule(self) -> Reply:
         if len(self._steps) >= self._config["ahead"]:
             return REFUSED
         before = {number: request.num_computed_tokens for number, request in self._live().items()}
@@ -408,8 +395,8 @@ class SchedulerDriver(Transfers, Outputs):
             encodes=tuple(said.scheduled_encoder_inputs.get(name, ())),
         )
 
-    def _update(self, message: Mapping[str, Any]) -> Reply:
-        return self._take(integer(message, "accepted"), None) if self._steps else ABSENT
+    def do_update(self, accepted: int) -> Reply:
+        return self._take(accepted, None) if self._steps else ABSENT
 
     def _take(self, accepted: int, said: Any) -> Reply:
         """The output of the oldest step; `said` is what the workers say of transfers with it."""
@@ -482,30 +469,27 @@ class SchedulerDriver(Transfers, Outputs):
             proposed[request.request_id] = [DRAFTED] * max(0, count)
         self._scheduler.update_draft_token_ids(self._classes.drafts(list(proposed), list(proposed.values())))
 
-    def _abort(self, message: Mapping[str, Any]) -> Reply:
-        number = integer(message, "request")
+    def do_abort(self, request: int) -> Reply:
         sessions = self._sessions
-        awaited = sessions.is_turn(number) and number - 1 in self._gone and number not in self._requests
-        if number in self._gone or (number not in self._live() and not awaited):
+        awaited = sessions.is_turn(request) and request - 1 in self._gone and request not in self._requests
+        if request in self._gone or (request not in self._live() and not awaited):
             return ABSENT
-        self._gone.update((number, *sessions.later(number)))
+        self._gone.update((request, *sessions.later(request)))
         sessions.queued -= self._gone
-        status = self._classes.status.FINISHED_ABORTED
-        return self._calls.done(lambda: self._scheduler.finish_requests(sessions.name(number), status))
+        self._scheduler.finish_requests(sessions.name(request), self._classes.status.FINISHED_ABORTED)
+        return DONE
 
-    def _reset_prefix_cache(self, message: Mapping[str, Any]) -> Reply:
-        return self._calls.perform(lambda: DONE if self._scheduler.reset_prefix_cache() else REFUSED)
+    def do_reset_prefix_cache(self) -> Reply:
+        return DONE if self._scheduler.reset_prefix_cache() else REFUSED
 
-    def _reset_running(self, message: Mapping[str, Any]) -> Reply:
+    def do_reset_running(self) -> Reply:
         running = {self._number(request) for request in self._scheduler.running}
         self._steps = [step.without_output(running) for step in self._steps]
-        return self._calls.perform(
-            lambda: DONE if self._scheduler.reset_prefix_cache(reset_running_requests=True) else REFUSED
-        )
+        return DONE if self._scheduler.reset_prefix_cache(reset_running_requests=True) else REFUSED
 
-    def _reset_encoder_cache(self, message: Mapping[str, Any]) -> Reply:
+    def do_reset_encoder_cache(self) -> None:
         self._worker.reset_outputs()
-        return self._calls.done(self._scheduler.reset_encoder_cache)
+        self._scheduler.reset_encoder_cache()
 
 
 def _flat(groups: Iterable[Iterable[int]]) -> list[int]:

@@ -15,7 +15,7 @@ from typing import Any
 from .calls import Calls, Reply
 from .configured import released
 from .modules import module_if_there
-from .object_store import COUNT_BYTES, MARK, shown
+from .object_store import Bytes, shown
 from .readers import forget_name, readers_of
 from .sides import GIBIBYTE, Item, Release, WeighingFrontend
 
@@ -32,21 +32,11 @@ WRONG, STALE = "wrong", "stale"
 """How a worker's reading ends where it does not have all items: with those of others, or not at all."""
 
 
-class Content:
+class Content(Bytes):
     """Serialises an item as its size in equal bytes, without metadata."""
 
-    sizes: Sequence[int] = ()
-    """Bytes of each content with its count."""
-
     def serialize(self, item: Any) -> tuple[bytes, int, bytes, int]:
-        """The payload but for the count, its length, and no metadata."""
-        size = self.sizes[item.content] - COUNT_BYTES
-        return bytes([MARK + item.content]) * size, size, b"", 0
-
-    def deserialize(self, data: memoryview) -> int:
-        """The content whose bytes these are; -1: of no single content."""
-        found = set(bytes(data))
-        return found.pop() - MARK if len(found) == 1 else -1
+        return super().serialize(item.content)
 
 
 class SharedItems:

@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
-from .calls import ABSENT, Calls, DriverError, Reply, integer
+from .calls import ABSENT, Calls, DriverError, Reply
 from .connector import Connector, Load, report
 from .schedulers import Step
 from .worker import Worker
@@ -53,14 +53,11 @@ class Transfers(ABC):
     def _fatal(self, reply: Reply) -> Reply:
         """The same reply, of an engine that goes on or has failed."""
 
-    def _transfers(self) -> dict[str, Any]:
-        """Its operations, as far as the release has them."""
-        if not hasattr(self._classes.scheduler, CONNECTED):
-            return {}
-        ends = {"finish_load": self._finish_load, "finish_send": self._finish_send}
-        if not hasattr(self._classes.scheduler, FAILS):
-            return ends
-        return {**ends, "fail_load": self._fail_load, "fail_step": self._fail_step}
+    def _lacking_transfers(self) -> tuple[tuple[str, bool], ...]:
+        """Its operations, each with whether the release lacks it."""
+        lacks = {method: not hasattr(self._classes.scheduler, method) for method in (CONNECTED, FAILS)}
+        ends = tuple((name, lacks[CONNECTED]) for name in ("finish_load", "finish_send"))
+        return (*ends, *((name, any(lacks.values())) for name in ("fail_load", "fail_step")))
 
     def _connect(self, config: Mapping[str, Any]) -> Connector | None:
         """The connector of this configuration, if it has one."""
@@ -94,39 +91,36 @@ class Transfers(ABC):
         size = self._config["block_size"]
         return tuple(self._blocks_of(number)[max(whole, load.start // size) : -(-load.end // size)])
 
-    def _finish_load(self, message: Mapping[str, Any]) -> Reply:
+    def do_finish_load(self, request: int) -> Reply:
         """The load is over, also one whose request was aborted."""
-        number = integer(message, "request")
-        load = self._load_of(number, late=True)
+        load = self._load_of(request, late=True)
         if load is None:
             return ABSENT
-        del self._loads[number]
-        if number not in self._gone:
-            self._load(number, load.start, load.end)
-        return self._tell(report(received=(number,)))
+        del self._loads[request]
+        if request not in self._gone:
+            self._load(request, load.start, load.end)
+        return self._tell(report(received=(request,)))
 
-    def _fail_load(self, message: Mapping[str, Any]) -> Reply:
+    def do_fail_load(self, request: int, blocks: int) -> Reply:
         """The load of a waiting request is over, and has brought its first blocks."""
-        number, whole = integer(message, "request"), integer(message, "blocks")
-        load = self._load_of(number, late=True)
-        if load is None or number in self._gone:
+        load = self._load_of(request, late=True)
+        if load is None or request in self._gone:
             return ABSENT
-        del self._loads[number]
-        invalid = self._invalid(number, load, whole)
-        self._load(number, load.start, min(load.end, whole * self._config["block_size"]))
-        reply = self._tell(report(received=(number,), invalid=invalid))
-        self._gone.update({number} if self._is_over(number) else ())
+        del self._loads[request]
+        invalid = self._invalid(request, load, blocks)
+        self._load(request, load.start, min(load.end, blocks * self._config["block_size"]))
+        reply = self._tell(report(received=(request,), invalid=invalid))
+        self._gone.update({request} if self._is_over(request) else ())
         return reply
 
-    def _fail_step(self, message: Mapping[str, Any]) -> Reply:
+    def do_fail_step(self, request: int, blocks: int) -> Reply:
         """What requests have computed behind a failed block is lost: the release sets them back."""
-        number, whole = integer(message, "request"), integer(message, "blocks")
-        load = self._load_of(number, late=False)
-        if load is None or not self._steps or number not in self._steps[0].counted():
+        load = self._load_of(request, late=False)
+        if load is None or not self._steps or request not in self._steps[0].counted():
             return ABSENT
         before = {part: self._requests[part.request].num_computed_tokens for part in self._steps[0].parts}
-        reply = self._take(0, report(invalid=self._invalid(number, load, whole)))
-        self._gone.update(ended for ended, request in self._live().items() if request.is_finished())
+        reply = self._take(0, report(invalid=self._invalid(request, load, blocks)))
+        self._gone.update(ended for ended, live in self._live().items() if live.is_finished())
         for part, computed in before.items():
             after = self._requests[part.request].num_computed_tokens
             if after <= computed - part.tokens:
@@ -140,11 +134,10 @@ class Transfers(ABC):
         for worker in self._workers:
             worker.load(number, blocks, start, end)
 
-    def _finish_send(self, message: Mapping[str, Any]) -> Reply:
-        number = integer(message, "request")
-        if number not in self._gone or str(number) not in self._scheduler.requests or number in self._loads:
+    def do_finish_send(self, request: int) -> Reply:
+        if request not in self._gone or str(request) not in self._scheduler.requests or request in self._loads:
             return ABSENT
-        return self._tell(report(sent=(number,)))
+        return self._tell(report(sent=(request,)))
 
     def _tell(self, said: Any) -> Reply:
         """A step without requests, with which the workers report the end of transfers."""
