@@ -7,9 +7,8 @@ measure the hashing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-
-from cacheproof.bench.measure import Benchmark, Contender, Goal, Make, Released
+from cacheproof.bench.measure import Goal
+from cacheproof.bench.sized import Sizes, on_tensors, sized
 
 RUNNING = (16, 64, 256, 1024, 4096)
 SMALL_PART = 64
@@ -21,44 +20,32 @@ MANY = 256
 """From this number of requests on, the goal is a multiple of the release's rate"""
 
 
-def sizes(running: int, *, small: bool) -> dict[str, int]:
+def sizes_of(running: int) -> Sizes:
     """Sizes of the work."""
-    count = max(1, running // SMALL_PART) if small else running
-    steps = STEPS if small else max(STEPS, LEAST_SLOTS // count)
-    return {"running": count, "block_size": 16, "prompt": 64, "steps": steps, "turns": TURNS}
+
+    def sizes(small: bool) -> dict[str, int]:  # noqa: FBT001  # called with nothing else
+        count = max(1, running // SMALL_PART) if small else running
+        steps = STEPS if small else max(STEPS, LEAST_SLOTS // count)
+        return {"running": count, "block_size": 16, "prompt": 64, "steps": steps, "turns": TURNS}
+
+    return sizes
 
 
-def make(running: int) -> Make:
-    """Our contenders at this number of running requests."""
-
-    def contenders(*, small: bool) -> Mapping[str, Contender]:
-        from cacheproof.bench.tensor.slots import PlainDecode, RunningDecode, TensorDecode  # noqa: PLC0415  # torch is an extra
-
-        asked = sizes(running, small=small)
-        return {
-            "plain lists": PlainDecode(**asked),
-            ON_TENSORS: TensorDecode(**asked),
-            BY_CALENDAR: RunningDecode(**asked),
-        }
-
-    return contenders
-
-
-def released(running: int) -> Callable[[bool], Released]:
-    """The same work of a release."""
-    return lambda small: Released("decode", sizes(running, small=small))
-
-
+KINDS = {
+    "plain lists": on_tensors("slots:PlainDecode"),
+    ON_TENSORS: on_tensors("slots:TensorDecode"),
+    BY_CALENDAR: on_tensors("slots:RunningDecode"),
+}
 BENCHMARKS = tuple(
-    Benchmark(
-        name=f"decode-{running}",
-        about="slots for one token of every running request, and full blocks registered",
-        unit="steps",
-        size=f"{running:,} running requests",
-        contenders=make(running),
+    sized(
+        f"decode-{running}",
+        "slots for one token of every running request, and full blocks registered",
+        "steps",
+        f"{running:,} running requests",
+        sizes_of(running),
+        KINDS,
+        "decode",
         goal=Goal((BY_CALENDAR,), times_the_release=40 if running >= MANY else None, times_the_yardstick=1),
-        released=released(running),
-        timed=True,
         most_repeats=TURNS,
     )
     for running in RUNNING

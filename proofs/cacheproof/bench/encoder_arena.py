@@ -6,39 +6,26 @@ arena copies into its buffer. Both return one tensor for each step. A unit is an
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from cacheproof.bench.sized import Sizes, on_tensors, sized
 
-from cacheproof.bench.measure import Benchmark, Contender
-
-PLAIN = "a dictionary of tensors"
-ARENA = "arena"
+KINDS = {"a dictionary of tensors": on_tensors("arena:DictionaryOutputs"), "arena": on_tensors("arena:ArenaOutputs")}
 
 
-def sizes(call: str, rows: int, *, small: bool) -> dict[str, int | str]:
-    """`outputs` outputs of `rows` rows each; a row has 1,024 halves."""
-    return {"call": call, "outputs": 4 if small else 32, "rows": 4 if small else rows, "hidden": 32 if small else 1024}
+def sizes_of(call: str, rows: int) -> Sizes:
+    """32 outputs of `rows` rows each; a row has 1,024 halves."""
+    small_sizes, whole = {"outputs": 4, "rows": 4, "hidden": 32}, {"outputs": 32, "rows": rows, "hidden": 1024}
+    return lambda small: {"call": call, **(small_sizes if small else whole)}
 
 
-def benchmark(call: str, rows: int) -> Benchmark:
-    """The benchmark of one call, for outputs of one length."""
-
-    def contenders(*, small: bool) -> Mapping[str, Contender]:
-        from cacheproof.bench.tensor.arena import ArenaOutputs, DictionaryOutputs  # noqa: PLC0415  # torch is an extra
-
-        asked = sizes(call, rows, small=small)
-        return {
-            PLAIN: DictionaryOutputs(**asked),  # type: ignore[arg-type]  # by their names
-            ARENA: ArenaOutputs(**asked),  # type: ignore[arg-type]  # as above
-        }
-
-    return Benchmark(
-        name=f"arena_{call}-{rows}",
-        about=f"{call} of the encoder outputs of a step, 32 of {rows} rows",
-        unit="outputs",
-        size="32 outputs, rows of 1,024 halves",
-        contenders=contenders,
-        timed=True,
+BENCHMARKS = tuple(
+    sized(
+        f"arena_{call}-{rows}",
+        f"{call} of the encoder outputs of a step, 32 of {rows} rows",
+        "outputs",
+        "32 outputs, rows of 1,024 halves",
+        sizes_of(call, rows),
+        KINDS,
     )
-
-
-BENCHMARKS = tuple(benchmark(call, rows) for call in ("store", "gather") for rows in (16, 576))
+    for call in ("store", "gather")
+    for rows in (16, 576)
+)

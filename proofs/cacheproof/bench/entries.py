@@ -5,15 +5,15 @@ Tensors lose on single calls: an operation on a tensor costs microseconds, howev
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from cacheproof.bench import plain_entries
-from cacheproof.bench.measure import Benchmark, Contender, Released
+from cacheproof.bench.measure import Benchmark
+from cacheproof.bench.sized import Kind, Sizes, on_tensors, sized
 
 ON_TENSORS = "tensors"
 PLAIN = "ordered dictionaries"
-Sizes = Callable[[bool], Mapping[str, int | str]]
 
 
 def encoder(*, hit: int) -> Sizes:
@@ -36,25 +36,11 @@ def recency(call: str) -> Sizes:
 
 def benchmark(name: str, about: str, unit: str, work: str, sizes: Sizes, plain: type[Any]) -> Benchmark:
     """Our contenders are named alike: `Plain` and `Tensor` with one name."""
-
-    def contenders(*, small: bool) -> Mapping[str, Contender]:
-        from cacheproof.bench.tensor import entries  # noqa: PLC0415  # torch is an extra
-
-        asked = sizes(small)
-        return {
-            PLAIN: plain(**asked),
-            ON_TENSORS: getattr(entries, plain.__name__.replace("Plain", "Tensor"))(**asked),
-        }
-
-    return Benchmark(
-        name=name,
-        about=about,
-        unit=unit,
-        size="1,000 entries",
-        contenders=contenders,
-        released=lambda small: Released(work, sizes(small)),
-        timed=True,
-    )
+    kinds: dict[str, Kind] = {
+        PLAIN: plain,
+        ON_TENSORS: on_tensors(f"entries:{plain.__name__.replace('Plain', 'Tensor')}"),
+    }
+    return sized(name, about, unit, "1,000 entries", sizes, kinds, work)
 
 
 ENCODER = plain_entries.PlainEncoder

@@ -10,9 +10,10 @@ instead.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from typing import Any
 
-from cacheproof.bench.measure import Benchmark, Contender, Goal, Released
+from cacheproof.bench.measure import Benchmark, Goal
+from cacheproof.bench.sized import Sizes, on_tensors, sized
 
 TURNS = 24
 WIDEST = 1 << 20
@@ -22,115 +23,84 @@ GOAL = Goal((TWO,), times_the_release=1, times_the_yardstick=0.5)
 """Goals: at most twice the time of one group, and at most the time of a release with two."""
 
 
-def decode_sizes(*, small: bool) -> dict[str, int]:
+def decode_sizes(small: bool) -> dict[str, int]:  # noqa: FBT001  # called with nothing else
     """256 requests whose contexts are longer than the window."""
     running = 16 if small else 256
     return {"running": running, "block_size": 16, "prompt": 256, "window": 128, "steps": 16, "turns": TURNS}
 
 
-def cycle_sizes(*, hit: int, small: bool) -> dict[str, int]:
+def full_decode_sizes(small: bool) -> dict[str, int]:  # noqa: FBT001  # called with nothing else
+    """The same without a window."""
+    return {name: size for name, size in decode_sizes(small).items() if name != "window"}
+
+
+def cycle_sizes(hit: int) -> Sizes:
     """A pool with room for 2 prompts in each group: when one of the 4 comes again, its blocks have been evicted."""
-    tokens = 512 if small else 8192
-    sizes = {"tokens": tokens, "block_size": 16, "blocks": tokens // 8}
-    return {**sizes, "window": tokens // 8, "hit": hit, "times": 4}
+
+    def sizes(small: bool) -> dict[str, int]:  # noqa: FBT001  # called with nothing else
+        tokens = 512 if small else 8192
+        pool = {"tokens": tokens, "block_size": 16, "blocks": tokens // 8}
+        return {**pool, "window": tokens // 8, "hit": hit, "times": 4}
+
+    return sizes
 
 
-def decode() -> Benchmark:
-    """The benchmark of a step."""
-
-    def contenders(*, small: bool) -> Mapping[str, Contender]:
-        from cacheproof.bench.tensor.grouped import ManagerDecode  # noqa: PLC0415  # torch is an extra
-
-        sizes = decode_sizes(small=small)
-        return {ONE: ManagerDecode(**sizes, groups=1), TWO: ManagerDecode(**sizes, groups=2)}
-
-    return Benchmark(
-        name="groups-decode",
-        about="slots for one token of every running request, one request at a time",
-        unit="steps",
-        size="256 running requests, a window of 128 tokens",
-        contenders=contenders,
-        goal=GOAL,
-        released=lambda small: Released("grouped_decode", {**decode_sizes(small=small), "groups": 2}),
-        timed=True,
-        most_repeats=TURNS,
-    )
+def admit_sizes(small: bool) -> dict[str, int]:  # noqa: FBT001  # called with nothing else
+    """A burst of prompts, and a pool with room for one burst and a little more in each group."""
+    requests, tokens = (4, 128) if small else (64, 2048)
+    return {"requests": requests, "tokens": tokens, "block_size": 16, "blocks": requests * tokens // 16 * 17 // 16}
 
 
-def cycle(name: str, about: str, *, hit: int) -> Benchmark:
-    """The benchmark of a prompt."""
-
-    def contenders(*, small: bool) -> Mapping[str, Contender]:
-        from cacheproof.bench.tensor.grouped import ManagerCycle  # noqa: PLC0415  # torch is an extra
-
-        sizes = cycle_sizes(hit=hit, small=small)
-        return {ONE: ManagerCycle(**sizes, groups=1), TWO: ManagerCycle(**sizes, groups=2)}
-
-    return Benchmark(
-        name=f"groups-{name}",
-        about=about,
-        unit="prompts",
-        size="8,192 tokens, a window of 1,024",
-        contenders=contenders,
-        goal=GOAL,
-        released=lambda small: Released("grouped_cycle", {**cycle_sizes(hit=hit, small=small), "groups": 2}),
-        timed=True,
-    )
-
-
-def tensor_decode() -> Benchmark:
-    """The benchmark of a step on tensors."""
-
-    def sizes(*, small: bool) -> dict[str, int]:
-        return {name: size for name, size in decode_sizes(small=small).items() if name != "window"}
-
-    def contenders(*, small: bool) -> Mapping[str, Contender]:
-        from cacheproof.bench.tensor.grouped_bursts import TensorSteps  # noqa: PLC0415  # torch is an extra
-
-        return {ONE: TensorSteps(**sizes(small=small), groups=1), TWO: TensorSteps(**sizes(small=small), groups=2)}
-
-    return Benchmark(
-        name="groups-tensor_decode",
-        about="slots for one token of every running request, on tensors",
-        unit="steps",
-        size="256 running requests, two groups of full attention",
-        contenders=contenders,
-        goal=GOAL,
-        released=lambda small: Released("grouped_decode", {**sizes(small=small), "window": WIDEST, "groups": 2}),
-        timed=True,
-        most_repeats=TURNS,
-    )
-
-
-def tensor_admit() -> Benchmark:
-    """The benchmark of a burst of prompts on tensors."""
-
-    def sizes(*, small: bool) -> dict[str, int]:
-        requests, tokens = (4, 128) if small else (64, 2048)
-        return {"requests": requests, "tokens": tokens, "block_size": 16, "blocks": requests * tokens // 16 * 17 // 16}
-
-    def contenders(*, small: bool) -> Mapping[str, Contender]:
-        from cacheproof.bench.tensor.grouped_bursts import TensorAdmissions  # noqa: PLC0415  # torch is an extra
-
-        asked = sizes(small=small)
-        return {ONE: TensorAdmissions(**asked, groups=1), TWO: TensorAdmissions(**asked, groups=2)}
-
-    return Benchmark(
-        name="groups-tensor_admit",
-        about="new prompts at once, hashed before: look up, slots, register, on tensors",
-        unit="prompts",
-        size="64 prompts of 2,048 tokens, two groups of full attention",
-        contenders=contenders,
-        goal=GOAL,
-        released=lambda small: Released("grouped_burst", {**sizes(small=small), "window": WIDEST, "groups": 2}),
-        timed=True,
-    )
+def grouped(name: str, about: str, unit: str, size: str, sizes: Sizes, kind: str, work: str, **more: Any) -> Benchmark:
+    """One group beside two of them, on this class of `bench.tensor`."""
+    kinds = {shown: on_tensors(kind, groups=groups) for shown, groups in ((ONE, 1), (TWO, 2))}
+    return sized(f"groups-{name}", about, unit, size, sizes, kinds, work, goal=GOAL, **more)
 
 
 BENCHMARKS = (
-    tensor_decode(),
-    tensor_admit(),
-    decode(),
-    cycle("admit", "a new prompt: look up, slots, free", hit=0),
-    cycle("hit", "a cached prompt: look up, slots, free", hit=1),
+    grouped(
+        "tensor_decode",
+        "slots for one token of every running request, on tensors",
+        "steps",
+        "256 running requests, two groups of full attention",
+        full_decode_sizes,
+        "grouped_bursts:TensorSteps",
+        "grouped_decode",
+        of_release={"window": WIDEST, "groups": 2},
+        most_repeats=TURNS,
+    ),
+    grouped(
+        "tensor_admit",
+        "new prompts at once, hashed before: look up, slots, register, on tensors",
+        "prompts",
+        "64 prompts of 2,048 tokens, two groups of full attention",
+        admit_sizes,
+        "grouped_bursts:TensorAdmissions",
+        "grouped_burst",
+        of_release={"window": WIDEST, "groups": 2},
+    ),
+    grouped(
+        "decode",
+        "slots for one token of every running request, one request at a time",
+        "steps",
+        "256 running requests, a window of 128 tokens",
+        decode_sizes,
+        "grouped:ManagerDecode",
+        "grouped_decode",
+        of_release={"groups": 2},
+        most_repeats=TURNS,
+    ),
+    *(
+        grouped(
+            name,
+            f"a {said} prompt: look up, slots, free",
+            "prompts",
+            "8,192 tokens, a window of 1,024",
+            cycle_sizes(hit),
+            "grouped:ManagerCycle",
+            "grouped_cycle",
+            of_release={"groups": 2},
+        )
+        for name, said, hit in (("admit", "new", 0), ("hit", "cached", 1))
+    ),
 )

@@ -9,19 +9,18 @@ implementation include its occasional collection of content rows. `pool` is a sm
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from cacheproof.bench import plain_prompts
-from cacheproof.bench.measure import Benchmark, Contender, Goal, Make, Released
+from cacheproof.bench.measure import Benchmark, Goal
+from cacheproof.bench.sized import Sizes, on_tensors, sized
 
 BLOCK_SIZE = 16
 LENGTHS = (1024, 8192, 32768)
 ON_TENSORS = "tensors"
 INDEXED = "tensors, with an index"
 PLAIN = "plain dictionaries"
-
-Sizes = Callable[[bool], Mapping[str, int]]
 
 
 def burst(*, repeated: int) -> Sizes:
@@ -84,30 +83,9 @@ def benchmark(
     indexed: bool = False,
 ) -> Benchmark:
     """The names of our contenders are `Plain`, `Tensor` or `Indexed` with the name of the work."""
-    return Benchmark(
-        name=name,
-        about=about,
-        unit="prompts",
-        size=size,
-        contenders=make(plain, sizes, indexed=indexed),
-        goal=goal,
-        released=lambda small: Released(work, sizes(small)),
-        timed=True,
-    )
-
-
-def make(plain: type[Any], sizes: Sizes, *, indexed: bool) -> Make:
-    """The plain contender and the tensor contender, if both have this work."""
-
-    def contenders(*, small: bool) -> Mapping[str, Contender]:
-        from cacheproof.bench.tensor import prompts  # noqa: PLC0415  # torch is an extra
-
-        asked = sizes(small)
-        kinds = {ON_TENSORS: "Tensor", INDEXED: "Indexed"} if indexed else {ON_TENSORS: "Tensor"}
-        on_tensors = {name: getattr(prompts, plain.__name__.replace("Plain", kind)) for name, kind in kinds.items()}
-        return {PLAIN: plain(**asked), **{name: kind(**asked) for name, kind in on_tensors.items()}}
-
-    return contenders
+    kinds = {ON_TENSORS: "Tensor", INDEXED: "Indexed"} if indexed else {ON_TENSORS: "Tensor"}
+    ours = {shown: on_tensors(f"prompts:{plain.__name__.replace('Plain', kind)}") for shown, kind in kinds.items()}
+    return sized(name, about, "prompts", size, sizes, {PLAIN: plain, **ours}, work, goal=goal)
 
 
 POOLS = (16_384, 65_536, 262_144)

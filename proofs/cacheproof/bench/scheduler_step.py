@@ -7,10 +7,9 @@ prompts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-
-from cacheproof.bench.measure import Benchmark, Contender, Goal, Make, Released
+from cacheproof.bench.measure import Goal
 from cacheproof.bench.plain_steps import PlainSteps
+from cacheproof.bench.sized import Sizes, on_tensors, sized
 
 RUNNING = (16, 64, 256, 1024, 4096)
 SMALL_PART = 64
@@ -22,27 +21,22 @@ MANY = 256
 ON_TENSORS, WITH_ITEMS = "tensors", "tensors, with places for items"
 
 
-def sizes(running: int, *, small: bool) -> dict[str, int]:
+def sizes_of(running: int) -> Sizes:
     """Sizes of the work."""
-    count = max(1, running // SMALL_PART) if small else running
-    steps = STEPS if small else max(STEPS, LEAST_TOKENS // count)
-    return {"running": count, "block_size": 16, "prompt": 64, "steps": steps, "turns": TURNS}
+
+    def sizes(small: bool) -> dict[str, int]:  # noqa: FBT001  # called with nothing else
+        count = max(1, running // SMALL_PART) if small else running
+        steps = STEPS if small else max(STEPS, LEAST_TOKENS // count)
+        return {"running": count, "block_size": 16, "prompt": 64, "steps": steps, "turns": TURNS}
+
+    return sizes
 
 
-def make(running: int) -> Make:
-    """Our contenders at this number of running requests."""
-
-    def contenders(*, small: bool) -> Mapping[str, Contender]:
-        from cacheproof.bench.tensor.steps import TensorSteps, TensorStepsWithItems  # noqa: PLC0415  # torch is an extra
-
-        asked = sizes(running, small=small)
-        return {
-            "plain lists": PlainSteps(**asked),
-            ON_TENSORS: TensorSteps(**asked),
-            WITH_ITEMS: TensorStepsWithItems(**asked),
-        }
-
-    return contenders
+KINDS = {
+    "plain lists": PlainSteps,
+    ON_TENSORS: on_tensors("steps:TensorSteps"),
+    WITH_ITEMS: on_tensors("steps:TensorStepsWithItems"),
+}
 
 
 def shares(*, small: bool) -> list[str]:
@@ -52,21 +46,17 @@ def shares(*, small: bool) -> list[str]:
     return [str(share) for share in loads.shares(small=small)]
 
 
-def released(running: int, items: int) -> Callable[[bool], Released]:
-    """The same work of a release."""
-    return lambda small: Released("step", {**sizes(running, small=small), "items": items})
-
-
 BENCHMARKS = tuple(
-    Benchmark(
-        name=f"step-{running}",
-        about="a whole scheduler step, one token for every running request",
-        unit="steps",
-        size=f"{running:,} running requests",
-        contenders=make(running),
+    sized(
+        f"step-{running}",
+        "a whole scheduler step, one token for every running request",
+        "steps",
+        f"{running:,} running requests",
+        sizes_of(running),
+        KINDS,
+        "step",
+        {"items": 0},
         goal=Goal((ON_TENSORS,), times_the_release=40 if running >= MANY else None, times_the_yardstick=1),
-        released=released(running, 0),
-        timed=True,
         most_repeats=TURNS,
         beside=shares,
     )

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from cacheproof.bench.copies import BOTH, Copies
-from cacheproof.bench.measure import Benchmark, Contender, Released
+from cacheproof.bench.measure import Benchmark, Contender
+from cacheproof.bench.sized import Sizes, on_tensors, sized
 
 COPIES = "copies"
 SHARED = "shared memory"
@@ -20,49 +21,28 @@ MOST, KIB = 2048, 1 << 16
 """A turn has at most this number of calls or of copied KiB; it goes round the ring at least twice."""
 
 
-def sizes(call: str, kib: int, *, small: bool) -> Mapping[str, int | str]:
+def sizes_of(call: str, kib: int) -> Sizes:
     """The number of calls in a turn."""
-    times = 2 * ITEMS if small else max(2 * ITEMS, min(MOST, KIB // kib))
-    return {"call": call, "kib": 1 if small else kib, "items": ITEMS, "times": times}
+
+    def sizes(small: bool) -> Mapping[str, int | str]:  # noqa: FBT001  # called with nothing else
+        times = 2 * ITEMS if small else max(2 * ITEMS, min(MOST, KIB // kib))
+        return {"call": call, "kib": 1 if small else kib, "items": ITEMS, "times": times}
+
+    return sizes
 
 
 def benchmark(call: str, kib: int) -> Benchmark:
     """The benchmark of one call at one size."""
-
-    def contenders(*, small: bool) -> Mapping[str, Contender]:
-        from cacheproof.bench.tensor.shared_store import SharedItems  # noqa: PLC0415  # torch is an extra
-
-        asked = sizes(call, kib, small=small)
-        return {COPIES: Copies(**asked), SHARED: SharedItems(**asked)}  # type: ignore[arg-type]  # by their names
-
-    return Benchmark(
-        name=f"shared_{call}-{kib}",
-        about=f"{call} of items in shared memory, one writer and one reader",
-        unit="items",
-        size=f"{kib} KiB",
-        contenders=contenders,
-        released=lambda small: Released("shared", sizes(call, kib, small=small)),
-        timed=True,
-    )
+    about = f"{call} of items in shared memory, one writer and one reader"
+    kinds = {COPIES: Copies, SHARED: on_tensors("shared_store:SharedItems")}
+    return sized(f"shared_{call}-{kib}", about, "items", f"{kib} KiB", sizes_of(call, kib), kinds, "shared")
 
 
 def of_tensors(call: str, kib: int) -> Benchmark:
     """The same for an item that is a tensor in a dictionary, with a description."""
-
-    def contenders(*, small: bool) -> Mapping[str, Contender]:
-        from cacheproof.bench.tensor.shared_store import CopiedTensors, SharedTensors  # noqa: PLC0415  # an extra
-
-        asked = sizes(call, kib, small=small)
-        return {COPIES: CopiedTensors(**asked), SHARED: SharedTensors(**asked)}  # type: ignore[arg-type]  # as above
-
-    return Benchmark(
-        name=f"shared_tensor_{call}-{kib}",
-        about=f"{call} of dictionaries with a tensor in shared memory, one writer and one reader",
-        unit="items",
-        size=f"{kib} KiB",
-        contenders=contenders,
-        timed=True,
-    )
+    about = f"{call} of dictionaries with a tensor in shared memory, one writer and one reader"
+    kinds = {COPIES: on_tensors("shared_store:CopiedTensors"), SHARED: on_tensors("shared_store:SharedTensors")}
+    return sized(f"shared_tensor_{call}-{kib}", about, "items", f"{kib} KiB", sizes_of(call, kib), kinds)
 
 
 def of_parts(kib: int) -> Benchmark:
@@ -71,10 +51,10 @@ def of_parts(kib: int) -> Benchmark:
     def contenders(*, small: bool) -> Mapping[str, Contender]:
         from cacheproof.bench.tensor.shared_store import LEFT_OUT, SharedItems  # noqa: PLC0415  # torch is an extra
 
-        asked = sizes(BOTH, kib, small=small)
-        made: dict[str, Contender] = {SHARED: SharedItems(**asked)}  # type: ignore[arg-type]  # by their names
+        asked = sizes_of(BOTH, kib)(small)
+        made: dict[str, Contender] = {SHARED: SharedItems(**asked)}
         for what, leave_out in LEFT_OUT.items():
-            made[f"without {what}"] = lacking = SharedItems(**asked)  # type: ignore[arg-type]  # as above
+            made[f"without {what}"] = lacking = SharedItems(**asked)
             leave_out(lacking)
         return made
 
