@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from cacheproof.foundation.discover import discover
 from cacheproof.model.finding import Subject
-from cachespec.kernel import Operation, Transition
+from cachespec.kernel import Operation, Outcome, Transition
 
 Change = Callable[[Subject], Subject]
 AnyTransition = Transition[Any, Any, Any]
@@ -49,12 +50,12 @@ def transitions(changes: Mapping[type[Operation], AnyTransition]) -> Change:
     return change
 
 
-def around(wrap: Callable[[AnyTransition], AnyTransition], *operations: type[Operation]) -> Change:
-    """The era with a wrapper around its own transitions of these operations, as far as it has them."""
+def around(changed: Callable[..., tuple[Any, Outcome]], *operations: type[Operation]) -> Change:
+    """The era with other transitions of these operations, as far as it has them; each gets the era's own one first."""
 
     def change(subject: Subject) -> Subject:
         own = subject.variant.transitions
-        return transitions({each: wrap(own[each]) for each in operations if each in own})(subject)
+        return transitions({each: partial(changed, own[each]) for each in operations if each in own})(subject)
 
     return change
 

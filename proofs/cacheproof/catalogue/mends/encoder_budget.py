@@ -30,43 +30,31 @@ def too_long(settings: Settings, embeds: int, tokens: int) -> str:
 def turned_down(*entries: str) -> Change:
     """Items that these entries are about are turned down, and an engine whose largest item is one does not start."""
 
-    def admitting(own: AnyTransition) -> AnyTransition:
-        def admit(config: Config, budget: Budget, op: Admit) -> Result:
-            modality, embeds, tokens = config.items[op.item]
-            is_sent = budget.configured == 1 and is_enabled(budget.settings, modality)
-            if is_sent and too_long(budget.settings, embeds, tokens) in entries:
-                return budget, TOO_LARGE
-            changed: Result = own(config, budget, op)
-            return changed
+    def admitting(own: AnyTransition, config: Config, budget: Budget, op: Admit) -> Result:
+        modality, embeds, tokens = config.items[op.item]
+        is_sent = budget.configured == 1 and is_enabled(budget.settings, modality)
+        if is_sent and too_long(budget.settings, embeds, tokens) in entries:
+            return budget, TOO_LARGE
+        return own(config, budget, op)
 
-        return admit
-
-    def configuring(own: AnyTransition) -> AnyTransition:
-        def configure(config: Config, budget: Budget, op: Configure) -> Result:
-            settings = settings_of(op)
-            largest = largest_item(config.embeds, settings), largest_item(config.tokens, settings)
-            changed: Result = own(config, budget, op)
-            if changed[1] == DONE and too_long(settings, *largest) in entries:
-                return budget, REFUSED
-            return changed
-
-        return configure
+    def configuring(own: AnyTransition, config: Config, budget: Budget, op: Configure) -> Result:
+        settings = settings_of(op)
+        largest = largest_item(config.embeds, settings), largest_item(config.tokens, settings)
+        changed: Result = own(config, budget, op)
+        if changed[1] == DONE and too_long(settings, *largest) in entries:
+            return budget, REFUSED
+        return changed
 
     return together(around(admitting, Admit), around(configuring, Configure))
 
 
-def held_against_both_budgets(own: AnyTransition) -> AnyTransition:
+def held_against_both_budgets(own: AnyTransition, config: Config, budget: Budget, op: Admit) -> Result:
     """C-ENC-11: an item that is larger than a budget is turned down."""
-
-    def admit(config: Config, budget: Budget, op: Admit) -> Result:
-        modality, embeds, _ = config.items[op.item]
-        is_sent = budget.configured == 1 and is_enabled(budget.settings, modality)
-        if is_sent and embeds > min(budget.compute, budget.space):
-            return budget, TOO_LARGE
-        changed: Result = own(config, budget, op)
-        return changed
-
-    return admit
+    modality, embeds, _ = config.items[op.item]
+    is_sent = budget.configured == 1 and is_enabled(budget.settings, modality)
+    if is_sent and embeds > min(budget.compute, budget.space):
+        return budget, TOO_LARGE
+    return own(config, budget, op)
 
 
 def charging_embeddings(subject: Subject) -> Subject:

@@ -27,7 +27,6 @@ from cachespec.kernel import ABSENT, DONE, PRESENT, REFUSED, Code, Outcome
 
 SHARING = ("E1", "E1b", "E2")
 Result = tuple[SharedCache, Outcome]
-Wrapper = Callable[[AnyTransition], AnyTransition]
 
 
 # One entry of each request and input: E0, ED ------------------------------------------------------------------------
@@ -47,33 +46,23 @@ def grant_beside_grants(config: Config, cache: PerRequestCache, op: CanAllocate)
     return era_per_request.can_allocate(config, cache, op)
 
 
-def if_there_is_room(own: AnyTransition) -> AnyTransition:
+def if_there_is_room(
+    own: AnyTransition, config: Config, cache: PerRequestCache | CountingCache, op: Allocate
+) -> tuple[PerRequestCache | CountingCache, Outcome]:
     """C-ENC-3: an allocation asks again whether there is room."""
-
-    def allocate(
-        config: Config, cache: PerRequestCache | CountingCache, op: Allocate
-    ) -> tuple[PerRequestCache | CountingCache, Outcome]:
-        if size_of(config, op.request, op.input) > cache.free:
-            return cache, REFUSED
-        changed: tuple[PerRequestCache | CountingCache, Outcome] = own(config, cache, op)
-        return changed
-
-    return allocate
+    if size_of(config, op.request, op.input) > cache.free:
+        return cache, REFUSED
+    return own(config, cache, op)
 
 
-def once_for_each_input(own: AnyTransition) -> AnyTransition:
+def once_for_each_input(
+    own: AnyTransition, config: Config, cache: PerRequestCache | CountingCache, op: Allocate
+) -> tuple[PerRequestCache | CountingCache, Outcome]:
     """C-ENC-2: what the request has already is not charged again."""
-
-    def allocate(
-        config: Config, cache: PerRequestCache | CountingCache, op: Allocate
-    ) -> tuple[PerRequestCache | CountingCache, Outcome]:
-        there = cache.cached if isinstance(cache, PerRequestCache) else cache.held
-        if there.has((op.request, op.input)):
-            return cache, PRESENT
-        changed: tuple[PerRequestCache | CountingCache, Outcome] = own(config, cache, op)
-        return changed
-
-    return allocate
+    there = cache.cached if isinstance(cache, PerRequestCache) else cache.held
+    if there.has((op.request, op.input)):
+        return cache, PRESENT
+    return own(config, cache, op)
 
 
 def report_absent_inputs(config: Config, cache: PerRequestCache, op: Report) -> tuple[PerRequestCache, Outcome]:
@@ -82,17 +71,13 @@ def report_absent_inputs(config: Config, cache: PerRequestCache, op: Report) -> 
     return era_per_request.report(config, cache._replace(freed=absent), op)
 
 
-def only_what_is_held(own: AnyTransition) -> AnyTransition:
+def only_what_is_held(
+    own: AnyTransition, config: Config, cache: CountingCache, op: FreeInput | FreeRequest | Abandon
+) -> tuple[CountingCache, Outcome]:
     """C-ENC-13: an input that holds no slots gives none back."""
-
-    def called(
-        config: Config, cache: CountingCache, op: FreeInput | FreeRequest | Abandon
-    ) -> tuple[CountingCache, Outcome]:
-        after: CountingCache = own(config, cache, op)[0]
-        freed = sum(size for pair, size in cache.held.items() if not after.held.has(pair))
-        return after._replace(free=cache.free + freed), DONE
-
-    return called
+    after: CountingCache = own(config, cache, op)[0]
+    freed = sum(size for pair, size in cache.held.items() if not after.held.has(pair))
+    return after._replace(free=cache.free + freed), DONE
 
 
 # Shared by content: E1, E1b, E2 -------------------------------------------------------------------------------------
@@ -114,21 +99,18 @@ def repeats(config: Config, cache: SharedCache, op: Allocate) -> bool:
 
 
 def not_charged_again(
+    own: AnyTransition,
+    config: Config,
+    cache: SharedCache,
+    op: Allocate,
+    *,
     applies: Callable[[Config, SharedCache, Allocate], bool],
-) -> Callable[[AnyTransition], AnyTransition]:
+) -> Result:
     """A resident content is not charged again, where this applies: the input becomes one more holder."""
-
-    def wrap(own: AnyTransition) -> AnyTransition:
-        def allocate(config: Config, cache: SharedCache, op: Allocate) -> Result:
-            if is_resident(config, cache, op) and applies(config, cache, op):
-                after, _ = era_shared.check_and_update(config, cache, CheckAndUpdate(op.request, op.input))
-                return after, PRESENT
-            changed: Result = own(config, cache, op)
-            return changed
-
-        return allocate
-
-    return wrap
+    if is_resident(config, cache, op) and applies(config, cache, op):
+        after, _ = era_shared.check_and_update(config, cache, CheckAndUpdate(op.request, op.input))
+        return after, PRESENT
+    return own(config, cache, op)
 
 
 def let_go(
@@ -172,14 +154,10 @@ def releasing(*, at_the_last: bool, as_created: bool) -> Change:
     free_input = partial(free_input_by, at_the_last=at_the_last, as_created=as_created)
     free_request = partial(free_request_by, at_the_last=at_the_last, as_created=as_created)
 
-    def freeing(own: AnyTransition) -> AnyTransition:
-        def abandon(config: Config, cache: SharedCache, op: Abandon) -> Result:
-            if op.cause == BLOCKS:
-                return free_request(config, cache, FreeRequest(op.request))
-            changed: Result = own(config, cache, op)
-            return changed
-
-        return abandon
+    def freeing(own: AnyTransition, config: Config, cache: SharedCache, op: Abandon) -> Result:
+        if op.cause == BLOCKS:
+            return free_request(config, cache, FreeRequest(op.request))
+        return own(config, cache, op)
 
     def of_e1b(subject: Subject) -> Subject:
         return around(freeing, Abandon)(subject) if subject.variant.tag == "E1b" else subject
@@ -195,55 +173,36 @@ def give_back_the_attempt(config: Config, cache: SharedCache, op: Abandon) -> Re
     return withdraw(config, cache, op.request), DONE
 
 
-def place_unreported(own: AnyTransition) -> AnyTransition:
+def place_unreported(own: AnyTransition, config: Config, cache: SharedCache, op: Allocate) -> Result:
     """C-ENC-8: an eviction that was not reported does not count any more once the content is resident again."""
-
-    def allocate(config: Config, cache: SharedCache, op: Allocate) -> Result:
-        content = content_of(config, op.request, op.input)
-        after: SharedCache
-        after, outcome = own(config, cache, op)
-        if outcome.code is not Code.DONE:
-            return after, outcome
-        return after._replace(freed=tuple(each for each in after.freed if each != content)), outcome
-
-    return allocate
+    content = content_of(config, op.request, op.input)
+    after: SharedCache
+    after, outcome = own(config, cache, op)
+    if outcome.code is not Code.DONE:
+        return after, outcome
+    return after._replace(freed=tuple(each for each in after.freed if each != content)), outcome
 
 
-def report_each_once(own: AnyTransition) -> AnyTransition:
+def report_each_once(own: AnyTransition, config: Config, cache: SharedCache, op: Report) -> Result:
     """C-ENC-20: a content that was evicted twice is named once."""
-
-    def report(config: Config, cache: SharedCache, op: Report) -> Result:
-        changed: Result = own(config, cache._replace(freed=tuple(dict.fromkeys(cache.freed))), op)
-        return changed
-
-    return report
+    return own(config, cache._replace(freed=tuple(dict.fromkeys(cache.freed))), op)
 
 
-def room_before_anything(own: AnyTransition) -> AnyTransition:
+def room_before_anything(own: AnyTransition, config: Config, cache: SharedCache, op: Allocate) -> Result:
     """C-ENC-19: room is asked for before anything changes."""
-
-    def allocate(config: Config, cache: SharedCache, op: Allocate) -> Result:
-        size = size_of(config, op.request, op.input)
-        if size > cache.free or size > cache.freeable:
-            return cache, REFUSED
-        changed: Result = own(config, cache, op)
-        return changed
-
-    return allocate
+    size = size_of(config, op.request, op.input)
+    if size > cache.free or size > cache.freeable:
+        return cache, REFUSED
+    return own(config, cache, op)
 
 
-def of_the_same_size(own: AnyTransition) -> AnyTransition:
+def of_the_same_size(own: AnyTransition, config: Config, cache: SharedCache, op: CheckAndUpdate | Allocate) -> Result:
     """C-ENC-21: an input that claims another size than the entry has never becomes a holder."""
-
-    def called(config: Config, cache: SharedCache, op: CheckAndUpdate | Allocate) -> Result:
-        content = content_of(config, op.request, op.input)
-        resident = cache.cached.has(content) and cache.sizes.has(content)
-        if resident and cache.sizes.get(content, 0) != size_of(config, op.request, op.input):
-            return cache, REFUSED
-        changed: Result = own(config, cache, op)
-        return changed
-
-    return called
+    content = content_of(config, op.request, op.input)
+    resident = cache.cached.has(content) and cache.sizes.has(content)
+    if resident and cache.sizes.get(content, 0) != size_of(config, op.request, op.input):
+        return cache, REFUSED
+    return own(config, cache, op)
 
 
 MENDS = (
@@ -252,7 +211,7 @@ MENDS = (
     Mend(
         "C-ENC-2",
         SHARING,
-        around(not_charged_again(lambda config, cache, op: not repeats(config, cache, op)), Allocate),
+        around(partial(not_charged_again, applies=lambda *called: not repeats(*called)), Allocate),
     ),
     Mend(
         "C-ENC-3",
@@ -260,7 +219,7 @@ MENDS = (
         together(transitions({CanAllocate: grant_beside_grants}), around(if_there_is_room, Allocate)),
     ),
     Mend("C-ENC-3", ("ED",), around(if_there_is_room, Allocate)),
-    Mend("C-ENC-6", SHARING, around(not_charged_again(repeats), Allocate)),
+    Mend("C-ENC-6", SHARING, around(partial(not_charged_again, applies=repeats), Allocate)),
     Mend("C-ENC-7", ("E1", "E1b"), releasing(at_the_last=True, as_created=False)),
     Mend("C-ENC-8", ("E0",), transitions({Report: report_absent_inputs})),
     Mend("C-ENC-8", ("E1", "E1b"), around(place_unreported, Allocate)),

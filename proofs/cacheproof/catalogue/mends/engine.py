@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from cacheproof.catalogue.mends import Change, Mend, never, only
@@ -30,40 +31,28 @@ def engine_of(tag: str, title: str, **mended: Any) -> Any:
     return engine_with(**{**parts, **mended}, title=title)
 
 
-def with_scheduler(mended: Change) -> Change:
+def with_scheduler(mended: Change, subject: Subject) -> Subject:
     """The engine whose scheduler has the mend."""
-
-    def change(subject: Subject) -> Subject:
-        component, tag = component_named("scheduler"), subject.variant.tag
-        inside = mended(Subject(component, component.variants[tag], scheduler_config(subject.config)))
-        settings = {**inside.config._asdict(), "resets": subject.config.resets}
-        whole = engine_of(tag, subject.variant.title, scheduler=inside.variant)
-        return replace(subject, variant=whole, config=subject.config._replace(**settings))
-
-    return change
+    component, tag = component_named("scheduler"), subject.variant.tag
+    inside = mended(Subject(component, component.variants[tag], scheduler_config(subject.config)))
+    settings = {**inside.config._asdict(), "resets": subject.config.resets}
+    whole = engine_of(tag, subject.variant.title, scheduler=inside.variant)
+    return replace(subject, variant=whole, config=subject.config._replace(**settings))
 
 
-def with_mirror(mended: Change) -> Change:
+def with_mirror(mended: Change, subject: Subject) -> Subject:
     """The engine whose mirror has the mend."""
-
-    def change(subject: Subject) -> Subject:
-        component, tag = component_named("mirror"), subject.variant.tag
-        inside = mended(Subject(component, component.variants[MIRRORS[tag]], mirror_config(subject.config)))
-        whole = engine_of(tag, subject.variant.title, mirror=inside.variant)
-        return replace(subject, variant=whole, config=subject.config._replace(sizes=inside.config.sizes))
-
-    return change
+    component, tag = component_named("mirror"), subject.variant.tag
+    inside = mended(Subject(component, component.variants[MIRRORS[tag]], mirror_config(subject.config)))
+    whole = engine_of(tag, subject.variant.title, mirror=inside.variant)
+    return replace(subject, variant=whole, config=subject.config._replace(sizes=inside.config.sizes))
 
 
-def with_store(mended: Change) -> Change:
+def with_store(mended: Change, subject: Subject) -> Subject:
     """The engine whose object store has the mend."""
-
-    def change(subject: Subject) -> Subject:
-        component, tag = component_named("object_store"), subject.variant.tag
-        inside = mended(Subject(component, component.variants[STORES[tag]], store_config(subject.config)))
-        return replace(subject, variant=engine_of(tag, subject.variant.title, store=inside.variant))
-
-    return change
+    component, tag = component_named("object_store"), subject.variant.tag
+    inside = mended(Subject(component, component.variants[STORES[tag]], store_config(subject.config)))
+    return replace(subject, variant=engine_of(tag, subject.variant.title, store=inside.variant))
 
 
 def only_frontend(name: int) -> Change:
@@ -83,11 +72,11 @@ def only_frontend(name: int) -> Change:
 
 
 def lifted(
-    mends: tuple[Mend, ...], era_of: Callable[[str], str], change: Callable[[Change], Change]
+    mends: tuple[Mend, ...], era_of: Callable[[str], str], change: Callable[[Change, Subject], Subject]
 ) -> tuple[Mend, ...]:
     """The mends of a part, for the eras of the engine that have the part's era."""
     return tuple(
-        Mend(each.entry, eras, change(each.change), tuple(map(change, each.also)))
+        Mend(each.entry, eras, partial(change, each.change), tuple(partial(change, also) for also in each.also))
         for each in mends
         if (eras := tuple(tag for tag in ERAS if era_of(tag) in each.eras))
     )

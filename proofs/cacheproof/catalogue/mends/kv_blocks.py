@@ -53,97 +53,66 @@ def is_written(pool: Pool, block: Block) -> bool:
     return pool.bytes.get(block, NOTHING) == pool.registered.get(block, NOTHING)
 
 
-def finding_what_is_written(own: AnyTransition) -> AnyTransition:
+def finding_what_is_written(own: AnyTransition, config: Config, pool: Pool, op: GetComputedBlocks) -> Result:
     """C-KV-6: a look-up ends before the first block that no step has written."""
-
-    def look_up(config: Config, pool: Pool, op: GetComputedBlocks) -> Result:
-        hits: tuple[Block, ...] = own(config, pool, op)[1].values
-        written = next((place for place, block in enumerate(hits) if not is_written(pool, block)), len(hits))
-        return pool, HIT._replace(values=hits[:written]) if written else MISS
-
-    return look_up
+    hits: tuple[Block, ...] = own(config, pool, op)[1].values
+    written = next((place for place, block in enumerate(hits) if not is_written(pool, block)), len(hits))
+    return pool, HIT._replace(values=hits[:written]) if written else MISS
 
 
-def forgetting_what_is_not(own: AnyTransition) -> AnyTransition:
+def forgetting_what_is_not(own: AnyTransition, config: Config, pool: Pool, op: Withdraw) -> Result:
     """C-KV-6: what a request leaves behind without having written it is not registered any more."""
-
-    def leave(config: Config, pool: Pool, op: Withdraw) -> Result:
-        for position in range(holding_of(pool, op.request).blocks):
-            block = pool.tables.get((op.request, position), NOTHING)
-            if not is_written(pool, block):
-                pool = forget(config, pool, block)
-        changed: Result = own(config, pool, op)
-        return changed
-
-    return leave
+    for position in range(holding_of(pool, op.request).blocks):
+        block = pool.tables.get((op.request, position), NOTHING)
+        if not is_written(pool, block):
+            pool = forget(config, pool, block)
+    return own(config, pool, op)
 
 
 # Allocation ---------------------------------------------------------------------------------------------------------
 
 
-def within_the_limit(own: AnyTransition) -> AnyTransition:
+def within_the_limit(own: AnyTransition, config: Config, pool: Pool, op: AllocateSlots) -> Result:
     """C-KV-2: slots beyond the longest request are refused."""
-
-    def allocate(config: Config, pool: Pool, op: AllocateSlots) -> Result:
-        if op.computed + len(op.hits) * config.block_size + op.tokens > limit_of(config):
-            return pool, TOO_LARGE
-        changed: Result = own(config, pool, op)
-        return changed
-
-    return allocate
+    if op.computed + len(op.hits) * config.block_size + op.tokens > limit_of(config):
+        return pool, TOO_LARGE
+    return own(config, pool, op)
 
 
-def only_appending(own: AnyTransition) -> AnyTransition:
+def only_appending(own: AnyTransition, config: Config, pool: Pool, op: AllocateSlots) -> Result:
     """C-KV-5: a request that has a table adopts nothing, and a count that is not positive is refused."""
-
-    def allocate(config: Config, pool: Pool, op: AllocateSlots) -> Result:
-        if op.tokens <= 0:
-            return pool, REFUSED
-        if len(op.hits) > 0 and holding_of(pool, op.request).blocks > 0:
-            return pool, PRESENT
-        changed: Result = own(config, pool, op)
-        return changed
-
-    return allocate
+    if op.tokens <= 0:
+        return pool, REFUSED
+    if len(op.hits) > 0 and holding_of(pool, op.request).blocks > 0:
+        return pool, PRESENT
+    return own(config, pool, op)
 
 
-def asserting_first(own: AnyTransition) -> AnyTransition:
+def asserting_first(own: AnyTransition, config: Config, pool: Pool, op: AllocateSlots) -> Result:
     """C-KV-20: a call that fails has changed nothing."""
-
-    def allocate(config: Config, pool: Pool, op: AllocateSlots) -> Result:
-        changed: Result = own(config, pool, op)
-        return (pool, REFUSED) if changed[1] == FAILED else changed
-
-    return allocate
+    changed: Result = own(config, pool, op)
+    return (pool, REFUSED) if changed[1] == FAILED else changed
 
 
-def registering_in_order(own: AnyTransition) -> AnyTransition:
+def registering_in_order(own: AnyTransition, config: Config, pool: Pool, op: AllocateSlots) -> Result:
     """C-KV-30: what is registered behind a block that cannot be found is forgotten again."""
-
-    def allocate(config: Config, pool: Pool, op: AllocateSlots) -> Result:
-        after: Pool
-        after, outcome = own(config, pool, op)
-        for position in range(1, holding_of(after, op.request).blocks):
-            if not after.registered.has(after.tables.get((op.request, position - 1), NOTHING)):
-                after = forget(config, after, after.tables.get((op.request, position), NOTHING))
-        return after, outcome
-
-    return allocate
+    after: Pool
+    after, outcome = own(config, pool, op)
+    for position in range(1, holding_of(after, op.request).blocks):
+        if not after.registered.has(after.tables.get((op.request, position - 1), NOTHING)):
+            after = forget(config, after, after.tables.get((op.request, position), NOTHING))
+    return after, outcome
 
 
-def registering_again(own: AnyTransition) -> AnyTransition:
+def registering_again(own: AnyTransition, config: Config, pool: Pool, op: RollBack) -> Result:
     """C-KV-33: the count of registered blocks goes back with the tokens."""
-
-    def go_back(config: Config, pool: Pool, op: RollBack) -> Result:
-        after: Pool
-        after, outcome = own(config, pool, op)
-        holding = holding_of(after, op.request)
-        if outcome != DONE:
-            return after, outcome
-        back = holding._replace(cached_blocks=min(holding.cached_blocks, op.computed // config.block_size))
-        return after._replace(holdings=after.holdings.set(op.request, back)), outcome
-
-    return go_back
+    after: Pool
+    after, outcome = own(config, pool, op)
+    holding = holding_of(after, op.request)
+    if outcome != DONE:
+        return after, outcome
+    back = holding._replace(cached_blocks=min(holding.cached_blocks, op.computed // config.block_size))
+    return after._replace(holdings=after.holdings.set(op.request, back)), outcome
 
 
 def of_own_hash(subject: Subject) -> Subject:
@@ -154,18 +123,14 @@ def of_own_hash(subject: Subject) -> Subject:
 # The free queue -----------------------------------------------------------------------------------------------------
 
 
-def useless_first(own: AnyTransition) -> AnyTransition:
+def useless_first(own: AnyTransition, config: Config, pool: Pool, op: FreeRequest | Withdraw) -> Result:
     """C-KV-15: of the blocks that become free, those that cannot be found come before all others."""
-
-    def leave(config: Config, pool: Pool, op: FreeRequest | Withdraw) -> Result:
-        after: Pool
-        after, outcome = own(config, pool, op)
-        before = frozenset(pool.free_order())
-        order = after.free_order()
-        useless = tuple(block for block in order if block not in before and not after.registered.has(block))
-        return queued(after, (*useless, *(block for block in order if block not in useless))), outcome
-
-    return leave
+    after: Pool
+    after, outcome = own(config, pool, op)
+    before = frozenset(pool.free_order())
+    order = after.free_order()
+    useless = tuple(block for block in order if block not in before and not after.registered.has(block))
+    return queued(after, (*useless, *(block for block in order if block not in useless))), outcome
 
 
 def queued(pool: Pool, order: tuple[Block, ...]) -> Pool:

@@ -35,12 +35,12 @@ def era_by(tellings: Tellings, changed: Mapping[type[Operation], PoolTransition]
     return change
 
 
-def around_pool(kind: type[Operation], wrap: Any, tellings: Tellings) -> Change:
-    """The era with a wrapper around one transition of its pool."""
+def around_pool(kind: type[Operation], changed: Any, tellings: Tellings) -> Change:
+    """The era with another transition of its pool, which gets the pool's own one first."""
 
     def change(subject: Subject) -> Subject:
         own = kv_blocks.COMPONENT.variants[subject.variant.tag].transitions[kind]
-        return era_by(tellings, {kind: wrap(own)})(subject)
+        return era_by(tellings, {kind: partial(changed, own)})(subject)
 
     return change
 

@@ -76,46 +76,33 @@ def without_oversize_items(config: Config) -> Config:
 # What happens to messages -------------------------------------------------------------------------------------------
 
 
-def in_order(own: AnyTransition) -> AnyTransition:
+def in_order(own: AnyTransition, config: Config, state: State, op: Send) -> Result:
     """C-MIR-5: messages leave in the order of P0's updates."""
-
-    def send(config: Config, state: State, op: Send) -> Result:
-        drafts = state.links[op.sender].drafts
-        numbers = [draft.message.number for draft in drafts if draft.stage == RENDERED]
-        waits = op.which < len(drafts) and drafts[op.which].stage == RENDERED
-        changed: Result = own(config, state, op)
-        return (state, ABSENT) if waits and drafts[op.which].message.number > min(numbers) else changed
-
-    return send
+    drafts = state.links[op.sender].drafts
+    numbers = [draft.message.number for draft in drafts if draft.stage == RENDERED]
+    waits = op.which < len(drafts) and drafts[op.which].stage == RENDERED
+    changed: Result = own(config, state, op)
+    return (state, ABSENT) if waits and drafts[op.which].message.number > min(numbers) else changed
 
 
-def surviving(own: AnyTransition) -> AnyTransition:
+def surviving(own: AnyTransition, config: Config, state: State, op: Deliver) -> Result:
     """C-MIR-1: a miss fails its request, and not the engine."""
-
-    def deliver(config: Config, state: State, op: Deliver) -> Result:
-        after: State
-        after, outcome = own(config, state, op)
-        if after.dead <= state.dead or outcome.code is not Code.FAILED:
-            return after, outcome
-        link, number = after.links[op.sender], state.links[op.sender].messages[0].number
-        answered = link._replace(answers=(*link.answers, Answer(number, 1)))
-        return with_link(after, op.sender, answered)._replace(dead=state.dead), outcome
-
-    return deliver
+    after: State
+    after, outcome = own(config, state, op)
+    if after.dead <= state.dead or outcome.code is not Code.FAILED:
+        return after, outcome
+    link, number = after.links[op.sender], state.links[op.sender].messages[0].number
+    answered = link._replace(answers=(*link.answers, Answer(number, 1)))
+    return with_link(after, op.sender, answered)._replace(dead=state.dead), outcome
 
 
-def fresh_payloads_used(own: AnyTransition) -> AnyTransition:
+def fresh_payloads_used(own: AnyTransition, config: Config, state: State, op: Deliver) -> Result:
     """C-MIR-17: a payload replaces the entry under its key."""
-
-    def deliver(config: Config, state: State, op: Deliver) -> Result:
-        messages, cache = state.links[op.sender].messages, state.receiver
-        if messages and not state.dead:
-            sent = [item for item, payload in zip(messages[0].items, messages[0].payloads, strict=True) if payload]
-            state = state._replace(receiver=without_keys(cache, keys_of(config, sent)))
-        changed: Result = own(config, state, op)
-        return changed
-
-    return deliver
+    messages, cache = state.links[op.sender].messages, state.receiver
+    if messages and not state.dead:
+        sent = [item for item, payload in zip(messages[0].items, messages[0].payloads, strict=True) if payload]
+        state = state._replace(receiver=without_keys(cache, keys_of(config, sent)))
+    return own(config, state, op)
 
 
 # What P0 does -------------------------------------------------------------------------------------------------------
@@ -143,64 +130,47 @@ def sending_all(config: Config, state: State, op: Rendering) -> State:
     return with_link(state, op.sender, link._replace(cache=without_keys(link.cache, wanted)))
 
 
-def evicted_is_sent(own: AnyTransition) -> AnyTransition:
+def evicted_is_sent(own: AnyTransition, config: Config, state: State, op: Rendering) -> Result:
     """C-MIR-9: a request that evicts what it is about to use sends it."""
-
-    def render(config: Config, state: State, op: Rendering) -> Result:
-        changed: Result = own(config, state, op)
-        if changed[1].code is Code.FAILED:
-            again: Result = own(config, sending_all(config, state, op), op)
-            return again
-        return changed
-
-    return render
+    changed: Result = own(config, state, op)
+    if changed[1].code is Code.FAILED:
+        return own(config, sending_all(config, state, op), op)
+    return changed
 
 
-def large_request_is_sent(own: AnyTransition) -> AnyTransition:
+def large_request_is_sent(own: AnyTransition, config: Config, state: State, op: Rendering) -> Result:
     """C-MIR-19: the first try of a request that is larger than the cache carries all of it."""
-
-    def render(config: Config, state: State, op: Rendering) -> Result:
-        if sum(config.sizes[content] for content in set(wanted_by(state, op))) > config.capacity:
-            state = sending_all(config, state, op)
-        changed: Result = own(config, state, op)
-        return changed
-
-    return render
+    if sum(config.sizes[content] for content in set(wanted_by(state, op))) > config.capacity:
+        state = sending_all(config, state, op)
+    return own(config, state, op)
 
 
-def looked_up_again(own: AnyTransition) -> AnyTransition:
+def looked_up_again(own: AnyTransition, config: Config, state: State, op: Process) -> Result:
     """C-MIR-24: which items are processed is decided where P0 is updated."""
-
-    def process(config: Config, state: State, op: Process) -> Result:
-        link = state.links[op.sender]
-        if op.which < len(link.drafts) and link.drafts[op.which].stage == LOOKED_UP:
-            draft = link.drafts[op.which]
-            found = found_in(config, link.cache, draft.message.wanted)
-            message = draft.message._replace(payloads=tuple(int(not there) for there in found))
-            link = link._replace(drafts=replaced(link.drafts, op.which, draft._replace(message=message)))
-        changed: Result = own(config, with_link(state, op.sender, link), op)
-        return changed
-
-    return process
+    link = state.links[op.sender]
+    if op.which < len(link.drafts) and link.drafts[op.which].stage == LOOKED_UP:
+        draft = link.drafts[op.which]
+        found = found_in(config, link.cache, draft.message.wanted)
+        message = draft.message._replace(payloads=tuple(int(not there) for there in found))
+        link = link._replace(drafts=replaced(link.drafts, op.which, draft._replace(message=message)))
+    return own(config, with_link(state, op.sender, link), op)
 
 
-def refused_first(own: AnyTransition) -> AnyTransition:
+def refused_first(own: AnyTransition, config: Config, state: State, op: SubmitRejected) -> Result:
     """C-MIR-3: a request is refused before P0 is updated."""
-    return lambda config, state, op: (state, DONE)
+    return state, DONE
 
 
 # Clearing -----------------------------------------------------------------------------------------------------------
 
 
-def both_sides(own: AnyTransition) -> AnyTransition:
+def both_sides(
+    own: AnyTransition, config: Config, state: State, op: ResetSender | ResetReceiver | RestartReceiver
+) -> Result:
     """C-MIR-12, C-MIR-18: both sides begin anew, with nothing from before in flight or still to be applied."""
-
-    def called(config: Config, state: State, op: ResetSender | ResetReceiver | RestartReceiver) -> Result:
-        after: State
-        after, outcome = own(config, state, op)
-        return anew(after), outcome
-
-    return called
+    after: State
+    after, outcome = own(config, state, op)
+    return anew(after), outcome
 
 
 def anew(state: State) -> State:
@@ -212,14 +182,9 @@ def anew(state: State) -> State:
     return state._replace(links=links, receiver=state.empty)
 
 
-def after_a_miss(own: AnyTransition) -> AnyTransition:
+def after_a_miss(own: AnyTransition, config: Config, state: State, op: Retry) -> Result:
     """C-MIR-20: after a miss both sides begin anew, so that their orders are the same again."""
-
-    def retry(config: Config, state: State, op: Retry) -> Result:
-        changed: Result = own(config, anew(state), op)
-        return changed
-
-    return retry
+    return own(config, anew(state), op)
 
 
 PRESENT_TOUCHED = frontend(update(touch_present, oversize_passes=False))

@@ -68,17 +68,12 @@ def settled(config: Config, store: Store, request: Request) -> Store:
     return store
 
 
-def settling(own: AnyTransition) -> AnyTransition:
+def settling(own: AnyTransition, config: Config, store: Store, op: Reject | End) -> Result:
     """C-SHM-4, C-MIR-4: what was issued and not acknowledged is taken back."""
-
-    def called(config: Config, store: Store, op: Reject | End) -> Result:
-        outcome: Outcome = own(config, store, op)[1]
-        if outcome != DONE:
-            return store, outcome
-        changed: Result = own(config, settled(config, store, op.request), op)
-        return changed
-
-    return called
+    outcome: Outcome = own(config, store, op)[1]
+    if outcome != DONE:
+        return store, outcome
+    return own(config, settled(config, store, op.request), op)
 
 
 # Freeing ------------------------------------------------------------------------------------------------------------
@@ -119,43 +114,30 @@ def live_or_presented(config: Config, store: Store) -> bool:
     return store.owners.has(identity) or any(handle.identity == identity for handle in (*sent, *held))
 
 
-def with_a_free_id(own: AnyTransition) -> AnyTransition:
+def with_a_free_id(own: AnyTransition, config: Config, store: Store, op: Put) -> Result:
     """C-SHM-11: an id is given again only if no chunk and no handle has it; until then the item is sent raw."""
-
-    def put(config: Config, store: Store, op: Put) -> Result:
-        changed: Result = own(config, store, op)
-        if changed[1].code is Code.DONE and live_or_presented(config, store):
-            return walked(store, op.request, RAW), REFUSED
-        return changed
-
-    return put
+    changed: Result = own(config, store, op)
+    if changed[1].code is Code.DONE and live_or_presented(config, store):
+        return walked(store, op.request, RAW), REFUSED
+    return changed
 
 
-def forget_the_keys(own: AnyTransition) -> AnyTransition:
+def forget_the_keys(own: AnyTransition, config: Config, store: Store, op: Clear) -> Result:
     """C-SHM-12: a clear forgets the keys; chunks with handles out stay."""
-
-    def clear(config: Config, store: Store, op: Clear) -> Result:
-        if all(counting.count_suffices(config, store, identity) for identity, _ in store.owners.items()):
-            changed: Result = own(config, store, op)
-            return changed
-        for content in range(len(config.payloads)):
-            store = store._replace(listed=store.listed.remove(content), metadata=store.metadata.remove(content))
-        return store, DONE
-
-    return clear
+    if all(counting.count_suffices(config, store, identity) for identity, _ in store.owners.items()):
+        return own(config, store, op)
+    for content in range(len(config.payloads)):
+        store = store._replace(listed=store.listed.remove(content), metadata=store.metadata.remove(content))
+    return store, DONE
 
 
-def withdrawing(own: AnyTransition) -> AnyTransition:
+def withdrawing(own: AnyTransition, config: Config, store: Store, op: Put) -> Result:
     """C-SHM-8: the chunk that is in the way of an item is not handed out again."""
-
-    def put(config: Config, store: Store, op: Put) -> Result:
-        after: Store
-        after, outcome = own(config, store, op)
-        if outcome.code is Code.REFUSED and after.blocking != NOTHING:
-            after = withdraw(after, after.blocking, after.owners.get(after.blocking, NOTHING))
-        return after, outcome
-
-    return put
+    after: Store
+    after, outcome = own(config, store, op)
+    if outcome.code is Code.REFUSED and after.blocking != NOTHING:
+        after = withdraw(after, after.blocking, after.owners.get(after.blocking, NOTHING))
+    return after, outcome
 
 
 def was_cleared(store: Store, journey: Journey) -> bool:
@@ -165,56 +147,39 @@ def was_cleared(store: Store, journey: Journey) -> bool:
     )
 
 
-def as_if_not_expected(own: AnyTransition, *, cleared: bool) -> AnyTransition:
+def as_if_not_expected(own: AnyTransition, config: Config, store: Store, op: Put, *, cleared: bool) -> Result:
     """C-MIR-9, or C-SHM-17 if the store was cleared: an item that was to be found is processed now."""
-
-    def put(config: Config, store: Store, op: Put) -> Result:
-        journey = store.requests[op.request]
-        if was_cleared(store, journey) == cleared:
-            expected = tuple(each * (place != op.position) for place, each in enumerate(journey.expected))
-            store = with_request(store, op.request, journey._replace(expected=expected))
-        changed: Result = own(config, store, op)
-        return changed
-
-    return put
+    journey = store.requests[op.request]
+    if was_cleared(store, journey) == cleared:
+        expected = tuple(each * (place != op.position) for place, each in enumerate(journey.expected))
+        store = with_request(store, op.request, journey._replace(expected=expected))
+    return own(config, store, op)
 
 
 # Workers ------------------------------------------------------------------------------------------------------------
 
 
-def if_meant(own: AnyTransition, stage: int, task: int) -> AnyTransition:
+def if_meant(
+    own: AnyTransition, config: Config, store: Store, op: ReaderTouch | Acknowledge, *, stage: int, task: int
+) -> Result:
     """A worker at this stage of this task looks first whether the chunk is the one that the handle names."""
-
-    def meant(config: Config, store: Store, op: ReaderTouch | Acknowledge) -> Result:
-        if not busy(store, op.reader, stage, task):
-            return store, NOT_THERE
-        worker = store.workers[op.reader]
-        if not counting.is_meant(config, store, worker.inbox[0].handle):
-            return with_worker(store, op.reader, next_one(worker)), STALE
-        changed: Result = own(config, store, op)
-        return changed
-
-    return meant
+    if not busy(store, op.reader, stage, task):
+        return store, NOT_THERE
+    worker = store.workers[op.reader]
+    if not counting.is_meant(config, store, worker.inbox[0].handle):
+        return with_worker(store, op.reader, next_one(worker)), STALE
+    return own(config, store, op)
 
 
-def touch_what_is_meant(own: AnyTransition) -> AnyTransition:
-    """C-SHM-10: before a touch."""
-    return if_meant(own, IDLE, TOUCHING)
+touch_what_is_meant = partial(if_meant, stage=IDLE, task=TOUCHING)
+"""C-SHM-10: before a touch."""
+looking_again = partial(if_meant, stage=COPIED, task=READING)
+"""C-SHM-14: after the copy, again."""
 
 
-def looking_again(own: AnyTransition) -> AnyTransition:
-    """C-SHM-14: after the copy, again."""
-    return if_meant(own, COPIED, READING)
-
-
-def in_order(own: AnyTransition) -> AnyTransition:
+def in_order(own: AnyTransition, config: Config, store: Store, op: StorePart) -> Result:
     """C-SHM-16: the data is not visible before the header."""
-
-    def store_part(config: Config, store: Store, op: StorePart) -> Result:
-        changed: Result = own(config._replace(reordered=0), store, op)
-        return changed
-
-    return store_part
+    return own(config._replace(reordered=0), store, op)
 
 
 def one_render_at_a_time(subject: Subject) -> Subject:

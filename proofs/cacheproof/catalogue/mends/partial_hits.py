@@ -32,18 +32,14 @@ def waits_for_both(config: Config, pool: Pool, request: Request, found: int) -> 
 
 
 def forgetting_what_was_planned(
-    free: Transition[Config, Pool, FreeRequest],
-) -> Transition[Config, Pool, FreeRequest]:
+    free: Transition[Config, Pool, FreeRequest], config: Config, pool: Pool, op: FreeRequest
+) -> Result:
     """What the step being planned would have computed of the request cannot be found any more."""
-
-    def free_request(config: Config, pool: Pool, op: FreeRequest) -> Result:
-        for write in writes_of(pool, pool.dispatched):
-            if write.request == op.request:
-                for block in written(config, write):
-                    pool = forget(pool, block)
-        return free(config, pool, op)
-
-    return free_request
+    for write in writes_of(pool, pool.dispatched):
+        if write.request == op.request:
+            for block in written(config, write):
+                pool = forget(pool, block)
+    return free(config, pool, op)
 
 
 MENDS = (

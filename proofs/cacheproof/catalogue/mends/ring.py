@@ -20,28 +20,19 @@ def beginning_empty(subject: Subject) -> Subject:
     return replace(subject, variant=replace(subject.variant, initial=NORMATIVE_RING.initial))
 
 
-def with_a_free_id(own: AnyTransition) -> AnyTransition:
+def with_a_free_id(own: AnyTransition, config: Config, segment: Segment, op: Allocate) -> tuple[Segment, Outcome]:
     """C-SHM-11: an id is given again only if no live chunk and no handle has it."""
-
-    def allocate(config: Config, segment: Segment, op: Allocate) -> tuple[Segment, Outcome]:
-        identity = segment.ring.id_end
-        if segment.contents.has(identity) or any(handle[2] == identity for handle, _ in segment.handles.items()):
-            return segment, REFUSED
-        changed: tuple[Segment, Outcome] = own(config, segment, op)
-        return changed
-
-    return allocate
+    identity = segment.ring.id_end
+    if segment.contents.has(identity) or any(handle[2] == identity for handle, _ in segment.handles.items()):
+        return segment, REFUSED
+    return own(config, segment, op)
 
 
-def naming_what_went(own: AnyTransition) -> AnyTransition:
+def naming_what_went(own: AnyTransition, config: Config, segment: Segment, op: Free) -> tuple[Segment, Outcome]:
     """C-SHM-21: the answer names each chunk that was freed, all of them too."""
-
-    def free(config: Config, segment: Segment, op: Free) -> tuple[Segment, Outcome]:
-        after, outcome = own(config, segment, op)
-        by_age = ((segment.ring.id_start + age) % config.modulus for age in range(segment.ring.starts.length))
-        return after, outcome._replace(values=tuple(one for one in by_age if not after.ring.starts.has(one)))
-
-    return free
+    after, outcome = own(config, segment, op)
+    by_age = ((segment.ring.id_start + age) % config.modulus for age in range(segment.ring.starts.length))
+    return after, outcome._replace(values=tuple(one for one in by_age if not after.ring.starts.has(one)))
 
 
 MENDS = (

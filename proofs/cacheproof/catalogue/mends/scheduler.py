@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from itertools import takewhile
 from typing import Any
 
@@ -63,6 +64,16 @@ def by_rules(changed: Callable[[Table], Table]) -> Change:
     return change
 
 
+def around_rule(changed: Callable[..., Any], name: str) -> Change:
+    """The era with another rule of this name, which gets the era's own table first."""
+
+    def replaced(era: Table) -> Table:
+        rules: dict[str, Any] = {name: partial(changed, era)}
+        return era._replace(**rules)
+
+    return by_rules(replaced)
+
+
 # What is queued -----------------------------------------------------------------------------------------------------
 
 
@@ -118,16 +129,12 @@ def mended(era: Any, entry: str) -> Any:
     return era if mend is None else mend.change(Subject(component_named("encoder_cache"), era, None)).variant
 
 
-def encoder_without(entry: str) -> Callable[[Table], Table]:
+def encoder_without(entry: str, rules: Table) -> Table:
     """The encoder cache of the era without this fault."""
-
-    def changed(rules: Table) -> Table:
-        era = rules.encoder
-        if isinstance(era.rules, Managers):
-            return rules._replace(encoder=by_model(*(mended(manager, entry) for manager in era.rules)))
-        return rules._replace(encoder=mended(era, entry))
-
-    return changed
+    era = rules.encoder
+    if isinstance(era.rules, Managers):
+        return rules._replace(encoder=by_model(*(mended(manager, entry) for manager in era.rules)))
+    return rules._replace(encoder=mended(era, entry))
 
 
 def pins_given_back(era: Table) -> Table:
@@ -142,12 +149,12 @@ def pins_given_back(era: Table) -> Table:
         current = current._replace(state=current.state._replace(encoder=encoder))
         return era.turned_down(rules, config, current, request, cause)
 
-    return encoder_without("C-ENC-10")(era)._replace(passed_over=passed_over, turned_down=turned_down)
+    return encoder_without("C-ENC-10", era)._replace(passed_over=passed_over, turned_down=turned_down)
 
 
 def granted_beside_grants(rules: Table) -> Table:
     """C-ENC-3: an item is granted only the room that is left by those granted before."""
-    return encoder_without("C-ENC-3")(rules)
+    return encoder_without("C-ENC-3", rules)
 
 
 def released_by_output(era: Table) -> Table:
@@ -166,25 +173,21 @@ def released_by_output(era: Table) -> Table:
     return era._replace(executed=executed, after_round=after_round)
 
 
-def freed_with_its_plan(era: Table) -> Table:
+def freed_with_its_plan(era: Table, rules: Table, config: Config, state: State, request: Request) -> State:
     """C-ENC-26: a preempted request leaves no entry behind that only its part of the plan would have computed."""
-
-    def lose(rules: Table, config: Config, state: State, request: Request) -> State:
-        after = era.lose(rules, config, state, request)
-        managers: Any = after.encoder
-        cache = managers.shared
-        for content, _ in tuple(cache.order.items()):
-            if not after.worker.outputs.has((content,)):
-                cache = cache._replace(
-                    free=cache.free + cache.given_back.get(content, 0),
-                    cached=cache.cached.remove(content),
-                    order=cache.order.remove(content),
-                    given_back=cache.given_back.remove(content),
-                    sizes=cache.sizes.remove(content),
-                )
-        return after._replace(encoder=managers._replace(shared=cache))
-
-    return era._replace(lose=lose)
+    after = era.lose(rules, config, state, request)
+    managers: Any = after.encoder
+    cache = managers.shared
+    for content, _ in tuple(cache.order.items()):
+        if not after.worker.outputs.has((content,)):
+            cache = cache._replace(
+                free=cache.free + cache.given_back.get(content, 0),
+                cached=cache.cached.remove(content),
+                order=cache.order.remove(content),
+                given_back=cache.given_back.remove(content),
+                sizes=cache.sizes.remove(content),
+            )
+    return after._replace(encoder=managers._replace(shared=cache))
 
 
 def each_dropped_once(rules: Table) -> Table:
@@ -200,30 +203,26 @@ def each_dropped_once(rules: Table) -> Table:
     )
 
 
-def whole_at_the_start(era: Table) -> Table:
+def whole_at_the_start(
+    era: Table, rules: Table, config: Config, fit: Fit, request: Request, index: ItemIndex, start: int
+) -> Fit:
     """C-ENC-15: a chunk that begins with the item does not split it either."""
-
-    def fit_item(rules: Table, config: Config, fit: Fit, request: Request, index: ItemIndex, start: int) -> Fit:
-        item = items_of(config, request)[index]
-        looks = not fit.refused and fit.tokens > 0 and not is_apart(config, item, start, fit.tokens)
-        if looks and config.whole_items and cuts(item, start, fit.tokens):
-            return era_rules.stopped(fit, item[START] - start)
-        return era.fit_item(rules, config, fit, request, index, start)
-
-    return era._replace(fit_item=fit_item)
+    item = items_of(config, request)[index]
+    looks = not fit.refused and fit.tokens > 0 and not is_apart(config, item, start, fit.tokens)
+    if looks and config.whole_items and cuts(item, start, fit.tokens):
+        return era_rules.stopped(fit, item[START] - start)
+    return era.fit_item(rules, config, fit, request, index, start)
 
 
-def loads_without_compute(era: Table) -> Table:
+def loads_without_compute(
+    era: Table, rules: Table, config: Config, fit: Fit, request: Request, index: ItemIndex, start: int
+) -> Fit:
     """C-ENC-29: an output that the encoder connector has needs no compute budget."""
-
-    def fit_item(rules: Table, config: Config, fit: Fit, request: Request, index: ItemIndex, start: int) -> Fit:
-        item = items_of(config, request)[index]
-        if not is_stored(fit.remote, item):
-            return era.fit_item(rules, config, fit, request, index, start)
-        enough = fit._replace(embeds=max(fit.embeds, item[LENGTH]))
-        return era.fit_item(rules, config, enough, request, index, start)._replace(embeds=fit.embeds)
-
-    return era._replace(fit_item=fit_item)
+    item = items_of(config, request)[index]
+    if not is_stored(fit.remote, item):
+        return era.fit_item(rules, config, fit, request, index, start)
+    enough = fit._replace(embeds=max(fit.embeds, item[LENGTH]))
+    return era.fit_item(rules, config, enough, request, index, start)._replace(embeds=fit.embeds)
 
 
 def blocked_at_none(rules: Table) -> Table:
@@ -239,13 +238,9 @@ def both_given_back(rules: Table) -> Table:
 # Order --------------------------------------------------------------------------------------------------------------
 
 
-def blocking(era: Table) -> Table:
+def blocking(era: Table, rules: Table, config: Config, current: Round, request: Request, cause: int) -> Round:
     """C-SCH-12: no request is admitted before one that waits for room."""
-
-    def turned_down(rules: Table, config: Config, current: Round, request: Request, cause: int) -> Round:
-        return era.turned_down(rules, config, current, request, cause)._replace(ended=1)
-
-    return era._replace(turned_down=turned_down)
+    return era.turned_down(rules, config, current, request, cause)._replace(ended=1)
 
 
 def out_of_the_plan(rules: Table) -> Table:
@@ -278,13 +273,9 @@ def ended_at_the_length(rules: Table) -> Table:
     return rules._replace(ended=ended_length)
 
 
-def without_earlier_runs(era: Table) -> Table:
+def without_earlier_runs(era: Table, rules: Table, config: Config, state: State, request: Request) -> State:
     """C-SCH-21: output of steps in flight is dropped when their request is preempted."""
-
-    def lose(rules: Table, config: Config, state: State, request: Request) -> State:
-        return era.lose(rules, config, voided(state, request), request)
-
-    return era._replace(lose=lose)
+    return era.lose(rules, config, voided(state, request), request)
 
 
 def in_several_steps(rules: Table) -> Table:
@@ -297,18 +288,14 @@ def in_several_steps(rules: Table) -> Table:
 # Loads from an external store -----------------------------------------------------------------------------------------
 
 
-def forgetting_what_failed(own: AnyTransition) -> AnyTransition:
+def forgetting_what_failed(own: AnyTransition, config: Config, state: State, op: FailStep) -> tuple[State, Outcome]:
     """C-KV-6: after a failed load, blocks that have no KV are not registered any more."""
-
-    def fail(config: Config, state: State, op: FailStep) -> tuple[State, Outcome]:
-        after, outcome = own(config, state, op)
-        kv, ends = after.kv, dict(last_tokens(config))
-        for block, content in tuple(kv.registered.items()):
-            if not holds(config, after.worker.memory.get(block, UNWRITTEN), ends[content]):
-                kv = forget(kv_config(config), kv, block)
-        return after._replace(kv=kv), outcome
-
-    return fail
+    after, outcome = own(config, state, op)
+    kv, ends = after.kv, dict(last_tokens(config))
+    for block, content in tuple(kv.registered.items()):
+        if not holds(config, after.worker.memory.get(block, UNWRITTEN), ends[content]):
+            kv = forget(kv_config(config), kv, block)
+    return after._replace(kv=kv), outcome
 
 
 def reserving(era: Table) -> Table:
@@ -322,53 +309,41 @@ def reserving(era: Table) -> Table:
     return era._replace(load=load, is_reserved=lacks_reserve)
 
 
-def beside_unfinished_loads(era: Table) -> Table:
+def beside_unfinished_loads(era: Table, rules: Table, config: Config, state: State, request: Request) -> Prefix:
     """C-SCH-25: no request begins with a block that a step in flight still loads."""
-
-    def found(rules: Table, config: Config, state: State, request: Request) -> Prefix:
-        prefix = era.cached_prefix(rules, config, state, request)
-        loading = [other for other, transfer in state.transfers.items() if transfer.phase == LOADS_IN_STEP]
-        unsure = {block for other in loading for block in blocks_of(state.kv, other)}
-        hits = tuple(takewhile(lambda block: block not in unsure, prefix.hits))
-        return prefix if hits == prefix.hits else Prefix(hits, len(hits) * config.block_size, 0)
-
-    return era._replace(cached_prefix=found)
+    prefix = era.cached_prefix(rules, config, state, request)
+    loading = [other for other, transfer in state.transfers.items() if transfer.phase == LOADS_IN_STEP]
+    unsure = {block for other in loading for block in blocks_of(state.kv, other)}
+    hits = tuple(takewhile(lambda block: block not in unsure, prefix.hits))
+    return prefix if hits == prefix.hits else Prefix(hits, len(hits) * config.block_size, 0)
 
 
-def reserving_for_others(era: Table) -> Table:
+def reserving_for_others(
+    era: Table, rules: Table, config: Config, current: Round, request: Request, prefix: Prefix
+) -> Round:
     """C-SCH-35: a load that begins again leaves blocks free for other requests only."""
-
-    def load(rules: Table, config: Config, current: Round, request: Request, prefix: Prefix) -> Round:
-        before = current.state.transfers
-        forgotten = current.state._replace(transfers=before.remove(request))
-        after = era.load(rules, config, current._replace(state=forgotten), request, prefix)
-        if after.state.transfers.has(request) or not before.has(request):
-            return after
-        kept = after.state.transfers.set(request, before.get(request, NO_TRANSFER))
-        return after._replace(state=after.state._replace(transfers=kept))
-
-    return era._replace(load=load)
+    before = current.state.transfers
+    forgotten = current.state._replace(transfers=before.remove(request))
+    after = era.load(rules, config, current._replace(state=forgotten), request, prefix)
+    if after.state.transfers.has(request) or not before.has(request):
+        return after
+    kept = after.state.transfers.set(request, before.get(request, NO_TRANSFER))
+    return after._replace(state=after.state._replace(transfers=kept))
 
 
-def without_places(era: Table) -> Table:
+def without_places(era: Table, rules: Table, config: Config, state: State, part: Scheduled, accepted: int) -> State:
     """C-SCH-36: no place is kept for output that was dropped."""
-
-    def executed(rules: Table, config: Config, state: State, part: Scheduled, accepted: int) -> State:
-        kept = marks(state, UNANSWERED)
-        state = with_marks(state, UNANSWERED, kept.remove(part.request) if part.void else kept)
-        return era.executed(rules, config, state, part, accepted)
-
-    return era._replace(executed=executed)
+    kept = marks(state, UNANSWERED)
+    state = with_marks(state, UNANSWERED, kept.remove(part.request) if part.void else kept)
+    return era.executed(rules, config, state, part, accepted)
 
 
-def dropping_behind_what_failed(own: AnyTransition) -> AnyTransition:
+def dropping_behind_what_failed(
+    own: AnyTransition, config: Config, state: State, op: FailStep
+) -> tuple[State, Outcome]:
     """C-SCH-37: what the request has in flight behind the failed load is void."""
-
-    def fail(config: Config, state: State, op: FailStep) -> tuple[State, Outcome]:
-        after, outcome = own(config, state, op)
-        return (voided(after, op.request) if outcome.code is Code.DONE else after), outcome
-
-    return fail
+    after, outcome = own(config, state, op)
+    return (voided(after, op.request) if outcome.code is Code.DONE else after), outcome
 
 
 def giving_back_between_turns(rules: Table) -> Table:
@@ -376,13 +351,9 @@ def giving_back_between_turns(rules: Table) -> Table:
     return rules._replace(leave=RULES.leave, next_turn=RULES.next_turn)
 
 
-def ended_by_its_own_limit(era: Table) -> Table:
+def ended_by_its_own_limit(era: Table, config: Config, request: Request) -> int:
     """C-SCH-27: each turn ends at its own limit."""
-
-    def ended(config: Config, request: Request) -> int:
-        return ended_length(config, request) if is_turn(config, request) else era.ended(config, request)
-
-    return era._replace(ended=ended)
+    return ended_length(config, request) if is_turn(config, request) else era.ended(config, request)
 
 
 def session_fits_the_model(config: Config, request: Request) -> bool:
@@ -412,37 +383,27 @@ def drafts_with_their_output(era: Table) -> Table:
     return era._replace(wanted=wants, after_round=planned, executed=executed)
 
 
-def counted_in_its_run(era: Table) -> Table:
+def counted_in_its_run(era: Table, rules: Table, config: Config, state: State, part: Scheduled, accepted: int) -> State:
     """C-SCH-32: rejected drafts count only for the run that computed them."""
-
-    def executed(rules: Table, config: Config, state: State, part: Scheduled, accepted: int) -> State:
-        after = era.executed(rules, config, state, part, accepted)
-        if is_of_this_run(state, part) or part.request not in after.running:
-            return after
-        return after._replace(computed=after.computed.set(part.request, state.computed.get(part.request, 0)))
-
-    return era._replace(executed=executed)
+    after = era.executed(rules, config, state, part, accepted)
+    if is_of_this_run(state, part) or part.request not in after.running:
+        return after
+    return after._replace(computed=after.computed.set(part.request, state.computed.get(part.request, 0)))
 
 
-def without_late_drafts(era: Table) -> Table:
+def without_late_drafts(
+    era: Table, rules: Table, config: Config, state: State, part: Scheduled, accepted: int
+) -> State:
     """C-SCH-34: a request has no drafts while it waits."""
-
-    def executed(rules: Table, config: Config, state: State, part: Scheduled, accepted: int) -> State:
-        after = era.executed(rules, config, state, part, accepted)
-        if part.request in after.running:
-            return after
-        return after._replace(proposed=after.proposed.remove(part.request))
-
-    return era._replace(executed=executed)
+    after = era.executed(rules, config, state, part, accepted)
+    if part.request in after.running:
+        return after
+    return after._replace(proposed=after.proposed.remove(part.request))
 
 
-def to_the_end_of_the_model(era: Table) -> Table:
+def to_the_end_of_the_model(era: Table, config: Config, state: State, request: Request, start: int) -> int:
     """C-SCH-42: of a pooling model all tokens of the prompt are computed."""
-
-    def wants(config: Config, state: State, request: Request, start: int) -> int:
-        return (wanted if config.pooling == 1 else era.wanted)(config, state, request, start)
-
-    return era._replace(wanted=wants)
+    return (wanted if config.pooling == 1 else era.wanted)(config, state, request, start)
 
 
 def unpadded(era: Table) -> Table:
@@ -450,37 +411,25 @@ def unpadded(era: Table) -> Table:
     return era._replace(admit_waiting=era_admission.admit_without_output_in_flight)
 
 
-def behind_output_in_flight(era: Table) -> Table:
+def behind_output_in_flight(era: Table, rules: Table, config: Config, current: Round) -> Round:
     """C-SCH-33: no request is admitted behind one whose output is in flight."""
-
-    def admit(rules: Table, config: Config, current: Round) -> Round:
-        line = current.state.waiting
-        first = tuple(takewhile(lambda request: tokens_in_flight(current.state, request) == 0, line))
-        after = era.admit_waiting(rules, config, current._replace(state=current.state._replace(waiting=first)))
-        return after._replace(state=after.state._replace(waiting=(*after.state.waiting, *line[len(first) :])))
-
-    return era._replace(admit_waiting=admit)
+    line = current.state.waiting
+    first = tuple(takewhile(lambda request: tokens_in_flight(current.state, request) == 0, line))
+    after = era.admit_waiting(rules, config, current._replace(state=current.state._replace(waiting=first)))
+    return after._replace(state=after.state._replace(waiting=(*after.state.waiting, *line[len(first) :])))
 
 
-def counting_what_came(era: Table) -> Table:
+def counting_what_came(era: Table, rules: Table, config: Config, current: Round) -> Round:
     """C-SCH-43: of a request whose load is over, the tokens count that the load has brought."""
-
-    def admit(rules: Table, config: Config, current: Round) -> Round:
-        for request in current.state.waiting:
-            current = era_loads.promoted(rules, config, current, request)
-        return era.admit_waiting(rules, config, current)
-
-    return era._replace(admit_waiting=admit)
+    for request in current.state.waiting:
+        current = era_loads.promoted(rules, config, current, request)
+    return era.admit_waiting(rules, config, current)
 
 
-def kept_while_a_load_writes(era: Table) -> Table:
+def kept_while_a_load_writes(era: Table, rules: Table, config: Config, state: State, request: Request) -> State:
     """C-SCH-44: the blocks of an aborted request are freed when its load is done."""
-
-    def abort(rules: Table, config: Config, state: State, request: Request) -> State:
-        state = requests.withdrawn(rules, config, state, request)
-        return era_placeholders.with_placeholders(state, request, 0)
-
-    return era._replace(abort=abort)
+    state = requests.withdrawn(rules, config, state, request)
+    return era_placeholders.with_placeholders(state, request, 0)
 
 
 def finished_once(era: Table) -> Table:
@@ -488,75 +437,69 @@ def finished_once(era: Table) -> Table:
     return era._replace(executed=era_placeholders.executed_with_place)
 
 
-def behind_steps_in_flight(era: Table) -> Table:
+def behind_steps_in_flight(
+    era: Table, rules: Table, config: Config, current: Round, request: Request, prefix: Prefix
+) -> Round:
     """C-SCH-46: no load begins while a step in flight may write to blocks that were given back."""
-
-    def load(rules: Table, config: Config, current: Round, request: Request, prefix: Prefix) -> Round:
-        if may_be_overwritten(current.state):
-            return rules.passed_by(rules, config, current, request)
-        return era.load(rules, config, current, request, prefix)
-
-    return era._replace(load=load)
+    if may_be_overwritten(current.state):
+        return rules.passed_by(rules, config, current, request)
+    return era.load(rules, config, current, request, prefix)
 
 
-def up_to_the_last_output(era: Table) -> Table:
+def up_to_the_last_output(era: Table, config: Config, state: State, request: Request, start: int) -> int:
     """C-SCH-47: no step computes more than a request's last token needs."""
-
-    def wanted_before(config: Config, state: State, request: Request, start: int) -> int:
-        most = final_length(config, request) - 1 - start
-        return max(0, min(era.wanted(config, state, request, start), most))
-
-    return era._replace(wanted=wanted_before)
+    most = final_length(config, request) - 1 - start
+    return max(0, min(era.wanted(config, state, request, start), most))
 
 
 MENDS = (
-    Mend("C-ENC-2", ("S2",), by_rules(encoder_without("C-ENC-2"))),
+    Mend("C-ENC-2", ("S2",), by_rules(partial(encoder_without, "C-ENC-2"))),
     Mend("C-ENC-3", ("S0", "S1"), by_rules(granted_beside_grants)),
     Mend("C-ENC-5", ("S0", "S1"), by_rules(both_given_back)),
-    Mend("C-ENC-8", ("S2", "S2b"), by_rules(encoder_without("C-ENC-8"))),
+    Mend("C-ENC-8", ("S2", "S2b"), by_rules(partial(encoder_without, "C-ENC-8"))),
     Mend("C-ENC-9", ("S2",), by_rules(released_by_output)),
     Mend("C-ENC-10", SHARING, by_rules(pins_given_back)),
     Mend("C-ENC-11", QUEUEING, if_also(all_items_fit)),
-    Mend("C-ENC-13", ("S2b", "S3"), by_rules(encoder_without("C-ENC-13"))),
-    Mend("C-ENC-15", ("S2", "S2b"), by_rules(whole_at_the_start)),
+    Mend("C-ENC-13", ("S2b", "S3"), by_rules(partial(encoder_without, "C-ENC-13"))),
+    Mend("C-ENC-15", ("S2", "S2b"), around_rule(whole_at_the_start, "fit_item")),
     Mend("C-ENC-15", ("S1", "S2", "S2b", "S3"), if_also(items_fit_chunks)),
     Mend("C-ENC-16", SHARING, if_also(items_fit_the_threshold)),
     Mend("C-ENC-25", ("S2b", "S3"), by_rules(released_by_output)),
-    Mend("C-ENC-26", ("S2b", "S3"), by_rules(freed_with_its_plan)),
+    Mend("C-ENC-26", ("S2b", "S3"), around_rule(freed_with_its_plan, "lose")),
     Mend("C-ENC-27", ("S2b", "S3"), by_rules(each_dropped_once)),
-    Mend("C-ENC-29", CONNECTED, by_rules(loads_without_compute)),
+    Mend("C-ENC-29", CONNECTED, around_rule(loads_without_compute, "fit_item")),
     Mend("C-SCH-1", ("S0",), by_rules(blocked_at_none)),
     Mend("C-SCH-5", QUEUEING, if_also(fits_blocks)),
     Mend("C-SCH-9", QUEUEING, if_also(prompt_fits_one_step)),
     Mend("C-SCH-10", QUEUEING, if_also(rest_fits_one_step)),
     Mend("C-SCH-11", ("S2",), by_rules(out_of_the_plan)),
-    Mend("C-SCH-12", ("S2", "S3"), by_rules(blocking)),
+    Mend("C-SCH-12", ("S2", "S3"), around_rule(blocking, "turned_down")),
     Mend("C-SCH-13", ("S2",), by_rules(in_their_places)),
     Mend("C-SCH-14", ("S2",), by_rules(out_of_the_plan)),
     Mend("C-SCH-15", ("S2b",), by_rules(moving_with_the_list)),
     Mend("C-SCH-18", ("S1", "S2", "S2b"), by_rules(beside_all_adapters)),
     Mend("C-SCH-19", ("S2b",), by_rules(in_one_queue)),
     Mend("C-SCH-20", ("S2b",), by_rules(ended_at_the_length)),
-    Mend("C-SCH-21", ("S1",), by_rules(without_earlier_runs)),
+    Mend("C-SCH-21", ("S1",), around_rule(without_earlier_runs, "lose")),
     Mend("C-SCH-22", ("S1",), by_rules(in_several_steps)),
     Mend("C-KV-6", CONNECTED, around(forgetting_what_failed, FailStep)),
     Mend("C-SCH-24", LOADING, by_rules(reserving)),
-    Mend("C-SCH-25", CONNECTED, by_rules(beside_unfinished_loads)),
+    Mend("C-SCH-25", CONNECTED, around_rule(beside_unfinished_loads, "cached_prefix")),
     Mend("C-SCH-26", CONNECTED, by_rules(giving_back_between_turns)),
-    Mend("C-SCH-27", ("S2b",), by_rules(ended_by_its_own_limit)),
+    Mend("C-SCH-27", ("S2b",), around_rule(ended_by_its_own_limit, "ended")),
     Mend("C-SCH-28", CONNECTED, if_also(session_fits_the_model)),
     Mend("C-SCH-30", CONNECTED, by_rules(drafts_with_their_output)),
     Mend("C-SCH-31", ("S3",), by_rules(unpadded)),
-    Mend("C-SCH-32", ("S2b",), by_rules(counted_in_its_run)),
-    Mend("C-SCH-33", ("S3",), by_rules(behind_output_in_flight)),
-    Mend("C-SCH-34", CONNECTED, by_rules(without_late_drafts)),
-    Mend("C-SCH-35", ("S3",), by_rules(reserving_for_others)),
-    Mend("C-SCH-36", CONNECTED, by_rules(without_places)),
-    Mend("C-SCH-42", ("S2b",), by_rules(to_the_end_of_the_model)),
+    Mend("C-SCH-32", ("S2b",), around_rule(counted_in_its_run, "executed")),
+    Mend("C-SCH-33", ("S3",), around_rule(behind_output_in_flight, "admit_waiting")),
+    Mend("C-SCH-34", CONNECTED, around_rule(without_late_drafts, "executed")),
+    Mend("C-SCH-35", ("S3",), around_rule(reserving_for_others, "load")),
+    Mend("C-SCH-36", CONNECTED, around_rule(without_places, "executed")),
+    Mend("C-SCH-42", ("S2b",), around_rule(to_the_end_of_the_model, "wanted")),
     Mend("C-SCH-37", CONNECTED, around(dropping_behind_what_failed, FailStep)),
-    Mend("C-SCH-43", ("S2",), by_rules(counting_what_came)),
-    Mend("C-SCH-44", ("S2",), by_rules(kept_while_a_load_writes)),
+    Mend("C-SCH-43", ("S2",), around_rule(counting_what_came, "admit_waiting")),
+    Mend("C-SCH-44", ("S2",), around_rule(kept_while_a_load_writes, "abort")),
     Mend("C-SCH-45", ("S2",), by_rules(finished_once)),
-    Mend("C-SCH-46", ("S2",), by_rules(behind_steps_in_flight)),
-    Mend("C-SCH-47", ("S2",), by_rules(up_to_the_last_output)),
+    Mend("C-SCH-46", ("S2",), around_rule(behind_steps_in_flight, "load")),
+    Mend("C-SCH-47", ("S2",), around_rule(up_to_the_last_output, "wanted")),
 )
