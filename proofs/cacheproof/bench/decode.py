@@ -7,8 +7,10 @@ measure the hashing.
 
 from __future__ import annotations
 
+from functools import partial
+
 from cacheproof.bench.measure import Goal
-from cacheproof.bench.sized import Sizes, on_tensors, sized
+from cacheproof.bench.sized import on_tensors, sized
 
 RUNNING = (16, 64, 256, 1024, 4096)
 SMALL_PART = 64
@@ -20,15 +22,11 @@ MANY = 256
 """From this number of requests on, the goal is a multiple of the release's rate"""
 
 
-def sizes_of(running: int) -> Sizes:
+def sizes_of(running: int, small: bool) -> dict[str, int]:  # noqa: FBT001  # called with nothing else
     """Sizes of the work."""
-
-    def sizes(small: bool) -> dict[str, int]:  # noqa: FBT001  # called with nothing else
-        count = max(1, running // SMALL_PART) if small else running
-        steps = STEPS if small else max(STEPS, LEAST_SLOTS // count)
-        return {"running": count, "block_size": 16, "prompt": 64, "steps": steps, "turns": TURNS}
-
-    return sizes
+    count = max(1, running // SMALL_PART) if small else running
+    steps = STEPS if small else max(STEPS, LEAST_SLOTS // count)
+    return {"running": count, "block_size": 16, "prompt": 64, "steps": steps, "turns": TURNS}
 
 
 KINDS = {
@@ -42,7 +40,7 @@ BENCHMARKS = tuple(
         "slots for one token of every running request, and full blocks registered",
         "steps",
         f"{running:,} running requests",
-        sizes_of(running),
+        partial(sizes_of, running),
         KINDS,
         "decode",
         goal=Goal((BY_CALENDAR,), times_the_release=40 if running >= MANY else None, times_the_yardstick=1),

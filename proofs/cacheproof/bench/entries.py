@@ -6,6 +6,7 @@ Tensors lose on single calls: an operation on a tensor costs microseconds, howev
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from cacheproof.bench import plain_entries
@@ -16,22 +17,14 @@ ON_TENSORS = "tensors"
 PLAIN = "ordered dictionaries"
 
 
-def encoder(*, hit: int) -> Sizes:
+def encoder(small: bool, *, hit: int) -> Mapping[str, int | str]:  # noqa: FBT001  # called with nothing else
     """A tenth of the contents fits; with `hit` there is one content, and it fits."""
-
-    def sizes(small: bool) -> Mapping[str, int | str]:  # noqa: FBT001  # called with nothing else
-        return {"contents": 1000, "capacity": 100, "hit": hit, "times": 20 if small else 400}
-
-    return sizes
+    return {"contents": 1000, "capacity": 100, "hit": hit, "times": 20 if small else 400}
 
 
-def recency(call: str) -> Sizes:
+def recency(call: str, small: bool) -> Mapping[str, int | str]:  # noqa: FBT001  # called with nothing else
     """The benchmark of a full cache."""
-
-    def sizes(small: bool) -> Mapping[str, int | str]:  # noqa: FBT001  # called with nothing else
-        return {"capacity": 50 if small else 1000, "call": call, "times": 20 if small else 1000}
-
-    return sizes
+    return {"capacity": 50 if small else 1000, "call": call, "times": 20 if small else 1000}
 
 
 def benchmark(name: str, about: str, unit: str, work: str, sizes: Sizes, plain: type[Any]) -> Benchmark:
@@ -46,9 +39,11 @@ def benchmark(name: str, about: str, unit: str, work: str, sizes: Sizes, plain: 
 ENCODER = plain_entries.PlainEncoder
 RECENCY = plain_entries.PlainRecency
 BENCHMARKS = (
-    benchmark("encoder-miss", "check, ask for room, allocate, free", "inputs", "encoder", encoder(hit=0), ENCODER),
-    benchmark("encoder-hit", "check, free", "inputs", "encoder", encoder(hit=1), ENCODER),
-    benchmark("recency-get", "get of what is there", "calls", "lru", recency("get"), RECENCY),
-    benchmark("recency-touch", "touch of what is there", "calls", "lru", recency("touch"), RECENCY),
-    benchmark("recency-put", "put that evicts", "calls", "lru", recency("put"), RECENCY),
+    benchmark(
+        "encoder-miss", "check, ask for room, allocate, free", "inputs", "encoder", partial(encoder, hit=0), ENCODER
+    ),
+    benchmark("encoder-hit", "check, free", "inputs", "encoder", partial(encoder, hit=1), ENCODER),
+    benchmark("recency-get", "get of what is there", "calls", "lru", partial(recency, "get"), RECENCY),
+    benchmark("recency-touch", "touch of what is there", "calls", "lru", partial(recency, "touch"), RECENCY),
+    benchmark("recency-put", "put that evicts", "calls", "lru", partial(recency, "put"), RECENCY),
 )

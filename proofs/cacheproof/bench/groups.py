@@ -10,6 +10,7 @@ instead.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from cacheproof.bench.measure import Benchmark, Goal
@@ -34,15 +35,11 @@ def full_decode_sizes(small: bool) -> dict[str, int]:  # noqa: FBT001  # called 
     return {name: size for name, size in decode_sizes(small).items() if name != "window"}
 
 
-def cycle_sizes(hit: int) -> Sizes:
+def cycle_sizes(hit: int, small: bool) -> dict[str, int]:  # noqa: FBT001  # called with nothing else
     """A pool with room for 2 prompts in each group: when one of the 4 comes again, its blocks have been evicted."""
-
-    def sizes(small: bool) -> dict[str, int]:  # noqa: FBT001  # called with nothing else
-        tokens = 512 if small else 8192
-        pool = {"tokens": tokens, "block_size": 16, "blocks": tokens // 8}
-        return {**pool, "window": tokens // 8, "hit": hit, "times": 4}
-
-    return sizes
+    tokens = 512 if small else 8192
+    pool = {"tokens": tokens, "block_size": 16, "blocks": tokens // 8}
+    return {**pool, "window": tokens // 8, "hit": hit, "times": 4}
 
 
 def admit_sizes(small: bool) -> dict[str, int]:  # noqa: FBT001  # called with nothing else
@@ -96,7 +93,7 @@ BENCHMARKS = (
             f"a {said} prompt: look up, slots, free",
             "prompts",
             "8,192 tokens, a window of 1,024",
-            cycle_sizes(hit),
+            partial(cycle_sizes, hit),
             "grouped:ManagerCycle",
             "grouped_cycle",
             of_release={"groups": 2},

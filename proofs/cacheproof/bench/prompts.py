@@ -10,6 +10,7 @@ implementation include its occasional collection of content rows. `pool` is a sm
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from cacheproof.bench import plain_prompts
@@ -23,47 +24,35 @@ INDEXED = "tensors, with an index"
 PLAIN = "plain dictionaries"
 
 
-def burst(*, repeated: int) -> Sizes:
+def burst(small: bool, *, repeated: int) -> Mapping[str, int]:  # noqa: FBT001  # called with nothing else
     """A pool with room for one burst and a little more."""
-
-    def sizes(small: bool) -> Mapping[str, int]:  # noqa: FBT001  # called with nothing else
-        requests, tokens = (4, 128) if small else (256, 8192)
-        blocks = requests * tokens // BLOCK_SIZE * 17 // 16
-        return {
-            "requests": requests,
-            "tokens": tokens,
-            "block_size": BLOCK_SIZE,
-            "blocks": blocks,
-            "repeated": repeated,
-        }
-
-    return sizes
+    requests, tokens = (4, 128) if small else (256, 8192)
+    blocks = requests * tokens // BLOCK_SIZE * 17 // 16
+    return {
+        "requests": requests,
+        "tokens": tokens,
+        "block_size": BLOCK_SIZE,
+        "blocks": blocks,
+        "repeated": repeated,
+    }
 
 
-def pool(blocks: int, *, repeated: int = 0) -> Sizes:
+def pool(blocks: int, small: bool, *, repeated: int = 0) -> Mapping[str, int]:  # noqa: FBT001  # called with nothing else
     """A small burst, whatever the size of the pool."""
-
-    def sizes(small: bool) -> Mapping[str, int]:  # noqa: FBT001  # called with nothing else
-        return {
-            "requests": 2 if small else 16,
-            "tokens": 64 if small else 1024,
-            "block_size": BLOCK_SIZE,
-            "blocks": blocks // 256 if small else blocks,
-            "repeated": repeated,
-        }
-
-    return sizes
+    return {
+        "requests": 2 if small else 16,
+        "tokens": 64 if small else 1024,
+        "block_size": BLOCK_SIZE,
+        "blocks": blocks // 256 if small else blocks,
+        "repeated": repeated,
+    }
 
 
-def cycle(tokens: int, *, hit: int) -> Sizes:
+def cycle(tokens: int, small: bool, *, hit: int) -> Mapping[str, int]:  # noqa: FBT001  # called with nothing else
     """A pool with room for 2 prompts: when one of the 4 prompts comes again, its blocks have been evicted."""
-
-    def sizes(small: bool) -> Mapping[str, int]:  # noqa: FBT001  # called with nothing else
-        length = tokens // 32 if small else tokens
-        blocks = 2 * length // BLOCK_SIZE
-        return {"tokens": length, "block_size": BLOCK_SIZE, "blocks": blocks, "hit": hit, "times": 4}
-
-    return sizes
+    length = tokens // 32 if small else tokens
+    blocks = 2 * length // BLOCK_SIZE
+    return {"tokens": length, "block_size": BLOCK_SIZE, "blocks": blocks, "hit": hit, "times": 4}
 
 
 def hashes(tokens: int) -> Sizes:
@@ -96,7 +85,7 @@ BENCHMARKS = (
         "new prompts at once: hash, look up, slots, register",
         "256 prompts of 8,192 tokens",
         "burst",
-        burst(repeated=0),
+        partial(burst, repeated=0),
         plain_prompts.PlainBurst,
         Goal((ON_TENSORS,), times_the_release=20),
     ),
@@ -105,7 +94,7 @@ BENCHMARKS = (
         "prompts that were there before, at once: hash, look up, slots",
         "256 prompts of 8,192 tokens",
         "burst",
-        burst(repeated=1),
+        partial(burst, repeated=1),
         plain_prompts.PlainBurst,
     ),
     *(
@@ -114,7 +103,7 @@ BENCHMARKS = (
             "16 new prompts of 1,024 tokens at once: hash, look up, slots, register",
             f"a pool of {blocks:,} blocks",
             "burst",
-            pool(blocks),
+            partial(pool, blocks),
             plain_prompts.PlainBurst,
         )
         for blocks in POOLS
@@ -125,7 +114,7 @@ BENCHMARKS = (
             "16 prompts of 1,024 tokens at once that are cached: hash, look up, slots",
             f"a pool of {blocks:,} blocks",
             "burst",
-            pool(blocks, repeated=1),
+            partial(pool, blocks, repeated=1),
             plain_prompts.PlainBurst,
             indexed=True,
         )
@@ -137,7 +126,7 @@ BENCHMARKS = (
             f"one prompt at a time, {said}: look up, slots, free",
             f"{tokens:,} tokens",
             "cycle",
-            cycle(tokens, hit=hit),
+            partial(cycle, tokens, hit=hit),
             plain_prompts.PlainCycle,
         )
         for name, hit, said in (("cold", 0, "nothing cached"), ("hit", 1, "all of it cached"))

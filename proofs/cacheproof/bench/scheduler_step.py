@@ -7,9 +7,11 @@ prompts.
 
 from __future__ import annotations
 
+from functools import partial
+
 from cacheproof.bench.measure import Goal
 from cacheproof.bench.plain_steps import PlainSteps
-from cacheproof.bench.sized import Sizes, on_tensors, sized
+from cacheproof.bench.sized import on_tensors, sized
 
 RUNNING = (16, 64, 256, 1024, 4096)
 SMALL_PART = 64
@@ -21,15 +23,11 @@ MANY = 256
 ON_TENSORS, WITH_ITEMS = "tensors", "tensors, with places for items"
 
 
-def sizes_of(running: int) -> Sizes:
+def sizes_of(running: int, small: bool) -> dict[str, int]:  # noqa: FBT001  # called with nothing else
     """Sizes of the work."""
-
-    def sizes(small: bool) -> dict[str, int]:  # noqa: FBT001  # called with nothing else
-        count = max(1, running // SMALL_PART) if small else running
-        steps = STEPS if small else max(STEPS, LEAST_TOKENS // count)
-        return {"running": count, "block_size": 16, "prompt": 64, "steps": steps, "turns": TURNS}
-
-    return sizes
+    count = max(1, running // SMALL_PART) if small else running
+    steps = STEPS if small else max(STEPS, LEAST_TOKENS // count)
+    return {"running": count, "block_size": 16, "prompt": 64, "steps": steps, "turns": TURNS}
 
 
 KINDS = {
@@ -52,7 +50,7 @@ BENCHMARKS = tuple(
         "a whole scheduler step, one token for every running request",
         "steps",
         f"{running:,} running requests",
-        sizes_of(running),
+        partial(sizes_of, running),
         KINDS,
         "step",
         {"items": 0},
