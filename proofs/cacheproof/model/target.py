@@ -9,7 +9,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from cacheproof.foundation.errors import InconclusiveError, InputError
 from cacheproof.model.declaration import CLAIMS
-from cachespec.kernel import Observation, Operation, Outcome
+from cachespec.kernel import DONE, Observation, Operation, Outcome
 
 
 class Failure(Enum):
@@ -76,13 +76,16 @@ def once_reset(made: T | None) -> T:
 
 
 class ByOperation:
-    """A target with a method for each operation that it has, which is named `_` and then as the operation is."""
+    """A target with a method for each operation that it has, which is named `_` and then as the operation is.
+
+    A method without an outcome is done.
+    """
 
     def apply(self, operation: Operation) -> Outcome:
         """Perform one whole call and say how it ended."""
         # Joined, not formatted: CrossHair makes a formatted text symbolic, and no attribute has such a name.
-        perform: Callable[[Operation], Outcome] = getattr(self, "_" + operation.wire_name(), self.lacking)
-        return perform(operation)
+        perform: Callable[[Operation], Outcome | None] = getattr(self, "_" + operation.wire_name(), self.lacking)
+        return perform(operation) or DONE
 
     def close(self) -> None:
         """Nothing is held, unless a target says so."""

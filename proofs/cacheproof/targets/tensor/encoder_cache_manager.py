@@ -103,28 +103,25 @@ class ManagerTarget(ByOperation):
         self._manager.free_encoder_input(request, operation.input)
         return DONE if held else ABSENT
 
-    def _free_request(self, operation: calls.FreeRequest) -> Outcome:
+    def _free_request(self, operation: calls.FreeRequest) -> None:
         """Nothing is returned."""
         self._manager.free(self._requests[operation.request])
-        return DONE
 
     def _cached_inputs(self, operation: calls.CachedInputs) -> Outcome:
         """Positions, ascending."""
         return Outcome(Code.DONE, tuple(sorted(self._manager.get_cached_input_ids(self._requests[operation.request]))))
 
-    def _abandon(self, operation: calls.Abandon) -> Outcome:
+    def _abandon(self, operation: calls.Abandon) -> None:
         """The same for every cause."""
         self._manager.abandon(self._requests[operation.request])
-        return DONE
 
     def _report(self, _: calls.Report) -> Outcome:
         """Contents in the order of eviction."""
         return Outcome(Code.DONE, tuple(map(int, self._manager.get_freed_mm_hashes())))
 
-    def _reset(self, _: calls.Reset) -> Outcome:
+    def _reset(self, _: calls.Reset) -> None:
         """Nothing is returned."""
         self._manager.reset()
-        return DONE
 
 
 open_manager = factory_of("encoder_cache", ManagerTarget)

@@ -122,9 +122,8 @@ class GroupsTarget(ByOperation):
 
     # Calls ----------------------------------------------------------------------------------------------------------
 
-    def _new_step(self, _: calls.NewStep) -> Outcome:
+    def _new_step(self, _: calls.NewStep) -> None:
         self._manager.new_step_starts()
-        return DONE
 
     def _get_computed_blocks(self, op: calls.GetComputedBlocks) -> Outcome:
         blocks, tokens = self._found(op.request)

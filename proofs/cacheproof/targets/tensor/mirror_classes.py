@@ -122,13 +122,12 @@ class MirrorTarget(ByOperation):
         link.messages.append(packed(message))
         return Outcome(Code.DONE, tuple(int(payload is not None) for payload in message.payloads))
 
-    def _render(self, operation: calls.Render) -> Outcome:
+    def _render(self, operation: calls.Render) -> None:
         """Rendering asks what is cached, and changes nothing."""
         link = self.links[operation.sender]
         for content in operation.items:
             link.sender.is_cached(str(content))
         link.drafts.append(Draft(operation.items))
-        return DONE
 
     def _look_up(self, operation: calls.LookUp) -> Outcome:
         """The items that are not cached now: the renderer would process them."""
@@ -248,23 +247,20 @@ class MirrorTarget(ByOperation):
         sender = self.links[operation.sender].sender
         return DONE if operation.which < len(sender.unconfirmed) else ABSENT
 
-    def _reset_sender(self, operation: faults.ResetSender) -> Outcome:
+    def _reset_sender(self, operation: faults.ResetSender) -> None:
         """P0 forgets."""
         self.links[operation.sender].sender.reset()
-        return DONE
 
-    def _reset_receiver(self, _: faults.ResetReceiver) -> Outcome:
+    def _reset_receiver(self, _: faults.ResetReceiver) -> None:
         """P1 forgets, every sender."""
         self.receiver.reset()
-        return DONE
 
-    def _restart_receiver(self, _: faults.RestartReceiver) -> Outcome:
+    def _restart_receiver(self, _: faults.RestartReceiver) -> None:
         """Another P1, and nothing on its way."""
         self.receiver = self.new_receiver()
         for link in self.links:
             link.messages.clear()
             link.answers.clear()
-        return DONE
 
     def _reorder(self, operation: faults.Reorder) -> Outcome:
         return overtaken(self.links[operation.sender].messages, operation.which)

@@ -66,9 +66,9 @@ class StoreTarget(ObjectStoreTarget[SingleWriterShmObjectStorage, Worker]):
 
     # P0 and P1 ------------------------------------------------------------------------------------------------------
 
-    def _resume(self, operation: calls.Resume) -> Outcome:
+    def _resume(self, operation: calls.Resume) -> None:
         """As for the first time."""
-        return self._schedule(operation)
+        self._schedule(operation)
 
     def _forge(self, operation: calls.Forge) -> Outcome:
         """The chunk of another content, if there is one, with a signature that was never given."""
@@ -79,14 +79,13 @@ class StoreTarget(ObjectStoreTarget[SingleWriterShmObjectStorage, Worker]):
             return REFUSED
         return DONE
 
-    def _end(self, operation: Any) -> Outcome:
+    def _end(self, operation: Any) -> None:
         """P0 hears of the end of the request: each of its handles is revoked."""
         for _, handle in self.handles.pop(operation.request):
             self.writer.revoke(*handle)
             self.revoked.append(handle.signature)
         for worker in self.workers:
             worker.had = {(request, position) for request, position in worker.had if request != operation.request}
-        return DONE
 
     _reject = _end
 
@@ -141,13 +140,12 @@ class StoreTarget(ObjectStoreTarget[SingleWriterShmObjectStorage, Worker]):
         self.noted(worker, delivery)
         return used(content)
 
-    def _die(self, operation: calls.Die) -> Outcome:
+    def _die(self, operation: calls.Die) -> None:
         """Another begins under the same number, with nothing."""
         reader = operation.reader
         self.workers[reader].store.close()
         had, self.workers[reader] = self.workers[reader].had, self.attached(reader)
         self.workers[reader].had = had
-        return DONE
 
 
 open_store = factory_of("object_store", StoreTarget)

@@ -217,19 +217,17 @@ class ObjectStoreTarget(ByOperation, ABC, Generic[S, W]):
         except TooLargeError:
             return TOO_LARGE
 
-    def _release(self, _: calls.Release) -> Outcome:
+    def _release(self, _: calls.Release) -> None:
         """Nothing is returned."""
         self.writer.release_touches()
-        return DONE
 
     def _free_unused(self, _: calls.FreeUnused) -> Outcome:
         """Ids."""
         return Outcome(Code.DONE, self.writer.free_unused())
 
-    def _clear(self, _: calls.Clear) -> Outcome:
+    def _clear(self, _: calls.Clear) -> None:
         """Nothing is returned."""
         self.writer.clear()
-        return DONE
 
     # P1 and workers -------------------------------------------------------------------------------------------------
 
@@ -239,10 +237,9 @@ class ObjectStoreTarget(ByOperation, ABC, Generic[S, W]):
 
     _send = _abort = _nothing
 
-    def _schedule(self, operation: calls.Schedule | calls.Repeat | calls.Resume) -> Outcome:
+    def _schedule(self, operation: calls.Schedule | calls.Repeat | calls.Resume) -> None:
         """Whatever is covered, every handle is sent."""
         self.deliver(operation.request)
-        return DONE
 
     _repeat = _schedule
 
@@ -252,12 +249,11 @@ class ObjectStoreTarget(ByOperation, ABC, Generic[S, W]):
 
     _preempt = _finish = _when_done
 
-    def _copy(self, operation: calls.Copy) -> Outcome:
+    def _copy(self, operation: calls.Copy) -> None:
         """The second step of reading."""
         worker = self.workers[operation.reader]
         assert worker.looked is not None
         worker.copied = bytes(worker.looked.payload)
-        return DONE
 
 
 def used(content: int) -> Outcome:

@@ -116,11 +116,10 @@ class ReleasedStoreTarget(ObjectStoreTarget[ReleasedObjectStorage, Worker]):
         except NotStoredError:
             return FAILED
 
-    def _resume(self, operation: calls.Resume) -> Outcome:
+    def _resume(self, operation: calls.Resume) -> None:
         """From 0.33.0 on as a new request (C-SHM-6); before, without its items."""
         if self.era is StoreEra.STORE_2026_11:
             self.deliver(operation.request)
-        return DONE
 
     # Workers --------------------------------------------------------------------------------------------------------
 

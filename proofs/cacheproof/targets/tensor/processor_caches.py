@@ -179,7 +179,7 @@ class SelectorsTarget(ByOperation):
     def _profile(self, _: Profile) -> Outcome:
         return DONE if self._started else REFUSED
 
-    def _start(self, op: Start) -> Outcome:
+    def _start(self, op: Start) -> None:
         self._started, config = True, deployment(op)
         registry = SimpleNamespace(supports_multimodal_inputs=lambda model_config: op.multimodal > 0)
         more = (registry,) if self._with_registry else ()
@@ -192,7 +192,6 @@ class SelectorsTarget(ByOperation):
                 "private": ours.processor_only_cache_from_config(private, *more),
             }
         self._shown = {name: KINDS[type(one)] for name, one in made.items()}
-        return DONE
 
     def observe(self) -> Mapping[str, Observation]:
         return dict(self._shown)

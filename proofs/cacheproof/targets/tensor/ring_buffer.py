@@ -124,16 +124,14 @@ class RingTarget(ByOperation):
         """Ids."""
         return Outcome(Code.DONE, self.writer.free_buf(self.may_go, operation.want))
 
-    def _clear(self, _: calls.Clear) -> Outcome:
+    def _clear(self, _: calls.Clear) -> None:
         """The caller says who may go."""
         self.writer.clear(self.may_go)
-        return DONE
 
-    def _restart(self, _: calls.Restart) -> Outcome:
+    def _restart(self, _: calls.Restart) -> None:
         """Another writer, with a segment of its own."""
         self.number += 1
         self.begin()
-        return DONE
 
 
 open_ring = factory_of("ring", RingTarget)
