@@ -25,7 +25,8 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -132,6 +133,19 @@ class Place:
             return replace(bug, changes=changes, also=further, fixed=fixed, reported=reported, needs=needs)
 
         return declared
+
+
+@contextmanager
+def meanwhile(owner: Any, **values: Any) -> Iterator[None]:
+    """For the length of a block, the attributes of an object have these values."""
+    kept = {name: getattr(owner, name) for name in values}
+    try:
+        for name, value in values.items():
+            setattr(owner, name, value)
+        yield
+    finally:
+        for name, value in kept.items():
+            setattr(owner, name, value)
 
 
 def _named(function: Broken) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from .declaring import Place
+from .declaring import Place, meanwhile
 
 FORMULA = Place("vllm.v1.core.encoder_cache_manager")
 BUDGET = Place("vllm.multimodal.encoder_budget:MultiModalBudget")
@@ -70,31 +70,22 @@ def one_token_more(released: Any, model: Any, config: Any) -> Any:
 @BUDGET.broken("_get_max_items", since=BY_CLASS)
 def limit_is_ignored(released: Any, budget: Any, modality: str, size: int) -> Any:
     """The maximum number of items of a modality per prompt is ignored."""
-    limits, budget.mm_limits = budget.mm_limits, dict.fromkeys(budget.mm_limits, 1 << 30)
-    try:
+    with meanwhile(budget, mm_limits=dict.fromkeys(budget.mm_limits, 1 << 30)):
         return released(modality, size)
-    finally:
-        budget.mm_limits = limits
 
 
 @BUDGET.broken("_get_max_items", since=BY_CLASS)
 def requests_do_not_count(released: Any, budget: Any, modality: str, size: int) -> Any:
     """The maximum number of requests is ignored."""
-    requests, budget.max_num_reqs = budget.max_num_reqs, 1 << 30
-    try:
+    with meanwhile(budget, max_num_reqs=1 << 30):
         return released(modality, size)
-    finally:
-        budget.max_num_reqs = requests
 
 
 @BUDGET.broken("_get_max_items", since=BY_CLASS)
 def model_length_is_ignored(released: Any, budget: Any, modality: str, size: int) -> Any:
     """The maximum length of a prompt is ignored."""
-    length, budget.max_model_len = budget.max_model_len, 1 << 30
-    try:
+    with meanwhile(budget, max_model_len=1 << 30):
         return released(modality, size)
-    finally:
-        budget.max_model_len = length
 
 
 @BUDGET.broken("get_encoder_budget", since=BY_CLASS)

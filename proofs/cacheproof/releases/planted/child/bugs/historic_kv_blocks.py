@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .declaring import PUT_BACK, Place
+from .declaring import PUT_BACK, Place, meanwhile
 
 MANAGER = Place("vllm.v1.core.kv_cache_manager:KVCacheManager")
 GROUPS = Place("vllm.v1.core.kv_cache_coordinator:KVCacheCoordinator")
@@ -16,13 +16,9 @@ def one_group_takes_anothers_hit(
     released: Any, groups: Any, request_id: str, new_computed_blocks: Any, *given: Any, **named: Any
 ) -> Any:
     """The blocks for external tokens of one group can evict a hit of another group that is not referenced yet."""
-    whole, managers = groups.single_type_managers, groups.single_type_managers
-    try:
-        for number in range(len(whole)):
-            groups.single_type_managers = managers[number : number + 1]
+    for number, manager in enumerate(groups.single_type_managers):
+        with meanwhile(groups, single_type_managers=(manager,)):
             released(request_id, new_computed_blocks[number : number + 1], *given, **named)
-    finally:
-        groups.single_type_managers = whole
 
 
 @MANAGER.changed(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .declaring import PUT_BACK, Place
+from .declaring import PUT_BACK, Place, meanwhile
 
 MANAGER = Place("vllm.v1.core.kv_cache_manager:KVCacheManager")
 GROUPS = Place("vllm.v1.core.kv_cache_coordinator:KVCacheCoordinator")
@@ -14,11 +14,8 @@ STATES = Place("vllm.v1.core.single_type_kv_cache_manager:MambaManager")
 @STATES.broken("get_num_blocks_to_allocate", since=PUT_BACK, fixed="#29387")
 def state_is_hit_before_it_is_there(released: Any, manager: Any, *given: Any, **named: Any) -> Any:
     """A request hits a state that another request registers in the same step and that is not computed yet."""
-    registered, manager.cached_blocks_this_step = manager.cached_blocks_this_step, set()
-    try:
+    with meanwhile(manager, cached_blocks_this_step=set()):
         return released(*given, **named)
-    finally:
-        manager.cached_blocks_this_step = registered
 
 
 @GROUPS.broken("get_num_blocks_to_allocate", since=PUT_BACK, fixed="#41282")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .declaring import Place
+from .declaring import Place, meanwhile
 
 MANAGER = Place("vllm.v1.core.kv_cache_manager:KVCacheManager")
 COORDINATOR = Place("vllm.v1.core.kv_cache_coordinator:KVCacheCoordinator")
@@ -94,9 +94,5 @@ def loaded_before_the_next_hit(released: Any, coordinator: Any, *given: Any, **n
 
 def in_the_first(released: Any, coordinator: Any, *given: Any) -> None:
     """The call for the first group alone."""
-    managers = coordinator.single_type_managers
-    coordinator.single_type_managers = managers[:1]
-    try:
+    with meanwhile(coordinator, single_type_managers=coordinator.single_type_managers[:1]):
         released(*given)
-    finally:
-        coordinator.single_type_managers = managers

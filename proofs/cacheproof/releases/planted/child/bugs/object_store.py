@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .declaring import Place
+from .declaring import Place, meanwhile
 
 STORE = Place("vllm.distributed.device_communicators.shm_object_storage:SingleWriterShmObjectStorage")
 PROTECTING = "0.33.0"
@@ -33,11 +33,8 @@ def second_use_does_not_count(released: Any, store: Any, identity: int) -> Any:
 @STORE.broken("default_is_free_check")
 def one_reader_is_enough(released: Any, store: Any, identity: int, payload: Any) -> Any:
     """An item may be freed once one of several readers has read it."""
-    readers, store.n_readers = store.n_readers, 1
-    try:
+    with meanwhile(store, n_readers=1):
         return released(identity, payload)
-    finally:
-        store.n_readers = readers
 
 
 @STORE.broken("default_is_free_check")
@@ -51,11 +48,8 @@ def one_reading_more(released: Any, store: Any, identity: int, payload: Any) -> 
 @STORE.broken("default_is_free_check", since=PROTECTING)
 def protected_goes(released: Any, store: Any, identity: int, payload: Any) -> Any:
     """A touched item may be freed before it is looked up."""
-    touched, store._touched = store._touched, set()
-    try:
+    with meanwhile(store, _touched=set()):
         return released(identity, payload)
-    finally:
-        store._touched = touched
 
 
 @STORE.broken("free_unused")
@@ -69,12 +63,8 @@ def freed_is_still_found(released: Any, store: Any) -> Any:
 @STORE.broken("free_unused")
 def half_is_freed(released: Any, store: Any) -> Any:
     """Room is made for half of the largest item."""
-    largest = store.max_object_size
-    store.max_object_size = largest // 4
-    try:
+    with meanwhile(store, max_object_size=store.max_object_size // 4):
         released()
-    finally:
-        store.max_object_size = largest
 
 
 @STORE.broken("free_unused")
@@ -87,12 +77,8 @@ def all_is_freed(released: Any, store: Any) -> Any:
 @STORE.broken("put")
 def no_item_is_too_large(released: Any, store: Any, key: str, value: Any) -> Any:
     """Items that are too large are taken."""
-    largest = store.max_object_size
-    store.max_object_size = 1 << 30
-    try:
+    with meanwhile(store, max_object_size=1 << 30):
         return released(key, value)
-    finally:
-        store.max_object_size = largest
 
 
 @STORE.broken("put")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from .declaring import Place
+from .declaring import Place, meanwhile
 
 MEM_CACHE = "sglang.srt.mem_cache"
 TREE = Place(f"{MEM_CACHE}.radix_cache:RadixCache")
@@ -21,11 +21,8 @@ def lock_holds_nothing(released: Any, tree: Any, node: Any) -> Any:
 @TREE.broken("inc_lock_ref")
 def only_the_end_is_locked(released: Any, tree: Any, node: Any) -> Any:
     """Only the last part of a prefix is locked."""
-    parent, node.parent = node.parent, tree.root_node
-    try:
+    with meanwhile(node, parent=tree.root_node):
         return released(node)
-    finally:
-        node.parent = parent
 
 
 @TREE.broken("dec_lock_ref")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .declaring import Place
+from .declaring import Place, meanwhile
 
 SCHEDULER = Place("vllm.v1.core.sched.scheduler:Scheduler", "vllm.v1.core.scheduler:Scheduler")
 FIRST_COME = Place("vllm.v1.core.sched.request_queue:FCFSRequestQueue")
@@ -59,26 +59,20 @@ def next_item_is_computed_too(
 @SCHEDULER.broken("schedule", since=BY_QUEUES)
 def step_has_one_token_more(released: Any, scheduler: Any, *given: Any) -> Any:
     """A step has one token too many."""
-    kept = scheduler.max_num_scheduled_tokens, scheduler.scheduler_config.max_num_batched_tokens
-    more = tuple(one + 1 for one in kept)
-    scheduler.max_num_scheduled_tokens, scheduler.scheduler_config.max_num_batched_tokens = more
-    try:
+    settings = scheduler.scheduler_config
+    with (
+        meanwhile(scheduler, max_num_scheduled_tokens=scheduler.max_num_scheduled_tokens + 1),
+        meanwhile(settings, max_num_batched_tokens=settings.max_num_batched_tokens + 1),
+    ):
         return released(*given)
-    finally:
-        scheduler.max_num_scheduled_tokens, scheduler.scheduler_config.max_num_batched_tokens = kept
 
 
 @SCHEDULER.broken("schedule")
 def one_place_more(released: Any, scheduler: Any, *given: Any) -> Any:
     """One request too many may run."""
     names = [name for name in ("max_num_running_reqs", "max_num_active_reqs") if hasattr(scheduler, name)]
-    kept = {name: getattr(scheduler, name) for name in names}
-    for name in names:
-        setattr(scheduler, name, kept["max_num_running_reqs"] + 1)
-    try:
+    with meanwhile(scheduler, **dict.fromkeys(names, scheduler.max_num_running_reqs + 1)):
         return released(*given)
-    finally:
-        vars(scheduler).update(kept)
 
 
 @SCHEDULER.broken("schedule")
@@ -92,35 +86,22 @@ def last_one_is_never_preempted(released: Any, scheduler: Any, *given: Any) -> A
 @SCHEDULER.broken("schedule", since=BY_QUEUES)
 def long_prompts_are_not_limited(released: Any, scheduler: Any, *given: Any) -> Any:
     """The limit for long prompts is ignored."""
-    limit = scheduler.scheduler_config.long_prefill_token_threshold
-    scheduler.scheduler_config.long_prefill_token_threshold = 0
-    try:
+    with meanwhile(scheduler.scheduler_config, long_prefill_token_threshold=0):
         return released(*given)
-    finally:
-        scheduler.scheduler_config.long_prefill_token_threshold = limit
 
 
 @SCHEDULER.broken("schedule", since=BY_QUEUES)
 def prompts_are_cut(released: Any, scheduler: Any, *given: Any) -> Any:
     """Unchunked prompts are chunked."""
-    settings = scheduler.scheduler_config
-    kept = settings.chunked_prefill_enabled, settings.enable_chunked_prefill
-    settings.chunked_prefill_enabled = settings.enable_chunked_prefill = True
-    try:
+    with meanwhile(scheduler.scheduler_config, chunked_prefill_enabled=True, enable_chunked_prefill=True):
         return released(*given)
-    finally:
-        settings.chunked_prefill_enabled, settings.enable_chunked_prefill = kept
 
 
 @SCHEDULER.broken("schedule", since=BY_QUEUES)
 def items_are_split(released: Any, scheduler: Any, *given: Any) -> Any:
     """Unsplit items are split."""
-    whole = scheduler.scheduler_config.disable_chunked_mm_input
-    scheduler.scheduler_config.disable_chunked_mm_input = False
-    try:
+    with meanwhile(scheduler.scheduler_config, disable_chunked_mm_input=False):
         return released(*given)
-    finally:
-        scheduler.scheduler_config.disable_chunked_mm_input = whole
 
 
 @SCHEDULER.broken("add_request", since=BY_QUEUES)
@@ -179,11 +160,8 @@ def preempted_goes_on(released: Any, scheduler: Any, request: Any, *given: Any, 
 @SCHEDULER.broken("_preempt_request", since=STEPS_AHEAD)
 def preempted_keeps_items(released: Any, scheduler: Any, request: Any, *given: Any, **named: Any) -> Any:
     """A preempted request keeps its items."""
-    items, scheduler.encoder_cache_manager = scheduler.encoder_cache_manager, Nothing()
-    try:
+    with meanwhile(scheduler, encoder_cache_manager=Nothing()):
         released(request, *given, **named)
-    finally:
-        scheduler.encoder_cache_manager = items
 
 
 @SCHEDULER.broken("_check_stop", until=EARLY)
@@ -199,11 +177,8 @@ def one_token_more_is_made(released: Any, scheduler: Any, request: Any) -> Any:
 @SCHEDULER.broken("_free_request", until=EARLY)
 def finished_keeps_its_items(released: Any, scheduler: Any, request: Any) -> Any:
     """A finished or aborted request keeps its items."""
-    items, scheduler.encoder_cache_manager = scheduler.encoder_cache_manager, Nothing()
-    try:
+    with meanwhile(scheduler, encoder_cache_manager=Nothing()):
         released(request)
-    finally:
-        scheduler.encoder_cache_manager = items
 
 
 @FIRST_COME.broken("prepend_request", since=BY_QUEUES)
