@@ -18,6 +18,7 @@ from typing import Any
 
 from cacheproof.foundation.errors import InputError
 from cacheproof.foundation.interruption import Interruption, heard
+from cacheproof.foundation.when_needed import when_needed
 from cacheproof.model.plan import Plan
 from cacheproof.model.registry import AnyComponent, AnyVariant
 from cacheproof.model.trace import Violation
@@ -106,9 +107,9 @@ class ReferenceSearch:
         variant = plan.explored(variant)
         self.engine = ENGINE
         self.interruption = Interruption()
-        form = canonical(component, variant, config, symmetry=plan.symmetry)
+        form = when_needed(lambda: canonical(component, variant, config, symmetry=plan.symmetry))
         self.graph = Graph(component, variant, config, plan, form)
-        self.decode = decoder(shape_of(variant.state))
+        self.decode = when_needed(lambda: decoder(shape_of(variant.state)))
         self.progress = variant.held_to(component.progress)
         self.numbered = self.whole = self.depth = self.level = 0
         """How many states have a number, and how many of these were expanded as whole levels."""
@@ -214,6 +215,8 @@ class ReferenceSearch:
 
     def lassos(self) -> list[Violation]:
         """Of the states that were expanded, which is known of whole levels."""
+        if not any(self.crew.ask(Shard.may_last, self.whole)):
+            return []
         owed = OwedGraph.gathered(self.crew, self.whole)
         return lassos(self.graph, self.progress, owed, self.lineage)
 

@@ -11,9 +11,11 @@
 #ifdef __CUDACC__
 #define CP_LAUNCH(kernel, blocks, threads, ...) kernel<<<blocks, threads>>>(__VA_ARGS__)
 #define CP_APART __noinline__
+#define CP_INLINE
 __device__ [[noreturn]] inline void end_of_thread() { asm volatile("exit;"); __builtin_unreachable(); }
 #else
 #define CP_APART
+#define CP_INLINE
 #include "emulated.hpp"
 #endif
 

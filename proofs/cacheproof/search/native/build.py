@@ -22,7 +22,7 @@ from cacheproof.foundation.errors import InconclusiveError, InputError, NoCompil
 from cacheproof.search.native.unit import HEADERS
 
 HERE = Path(__file__).parent
-COMMON = ("-std=c++20", "-w", "-fPIC", "-shared", "-fno-strict-aliasing", "-pthread")
+COMMON = ("-std=c++20", "-w", "-fPIC", "-shared", "-fno-strict-aliasing", "-fno-plt", "-pthread")
 OPTIMISED = "-O3"
 FLAGS = (OPTIMISED, *COMMON)
 NATIVE = "-march=native"
@@ -90,15 +90,18 @@ class RefusedError(InputError):
         self.lines = lines
 
 
-def ready(text: str, name: str, folder: Path | None = None, optimised: str = OPTIMISED) -> Path:
+def ready(
+    text: str, name: str, folder: Path | None = None, optimised: str = OPTIMISED, more: tuple[str, ...] = ()
+) -> Path:
     """The file of a unit's library, which is there then, in the folder of the cache or in another one.
 
-    `optimised` is the compiler's option for that. Raises NoCompilerError, RefusedError and InconclusiveError.
+    `optimised` is the compiler's option for that, and `more` are further options. Raises NoCompilerError, RefusedError
+    and InconclusiveError.
     """
     command = compiler_of_this_machine()
     if command is None:
         raise NoCompilerError(NONE)
-    flags = tuple(optimised if flag == OPTIMISED else flag for flag in flags_for(*command))
+    flags = tuple(optimised if flag == OPTIMISED else flag for flag in (*flags_for(*command), *more))
     made_of = [
         text,
         *((HERE / header).read_text(encoding="utf-8") for header in HEADERS),

@@ -84,6 +84,7 @@ struct Worker {  // one thread: what it found in this slice, and what it remembe
     struct Block { size_t number, fresh, owed; };  // where what is new in the block ends
     Search& search;
     Arena passing, own;
+    Context context{&passing, &own, &search.config};
     Tally tally;
     Bytes raw, plain, row, fresh_rows;
     Remembered remembered;
@@ -161,6 +162,7 @@ struct Worker {  // one thread: what it found in this slice, and what it remembe
     struct Move { const Op* op; MovedT moved; Int at; bool stays; uint64_t hash, target; Remembered::Entry* entry; size_t begin; uint32_t size; };
     struct Form { Move* move; uint64_t hash; size_t begin, guess; uint32_t size; };
     void expand(size_t place) {
+        remembered.widen();
         const StateT state = search.state_at(place);
         const ViewT before = view_of(search.config, state);
         const Opt<Op> next = continuation_of(search.config, state);
@@ -208,7 +210,7 @@ struct Worker {  // one thread: what it found in this slice, and what it remembe
             remembered.keep(*own.entry, {raw.data() + own.begin, own.size}, own.hash, own.target);
         }
         if (labelled) for (Int i = 0; i < taken; ++i) if (!moves[i].stays && moves[i].target != place && (next.has || is_internal(moves[i].op->tag))) owe(moves[i], place);
-        arena->clear();
+        passing.clear();
     }
     void owe(const Move& move, size_t place) {
         text.clear();
@@ -229,7 +231,7 @@ struct Worker {  // one thread: what it found in this slice, and what it remembe
             for (int rule = 0; rule < SAFETY; ++rule) if (!safety_holds(rule, search.config, view)) Tally::note(tally.broken_safety[size_t(rule)], search.found_by[place]);
         look_for(unseen_safety, tally.seen_safety, [&](int rule) { return safety_witness(rule, search.config, view); });
         if (!all_progress || search.liveness) judge_progress(place, view);
-        arena->clear();
+        passing.clear();
     }
     void judge_progress(size_t place, const ViewT& view) {
         uint64_t bits = 0;
@@ -243,10 +245,7 @@ struct Worker {  // one thread: what it found in this slice, and what it remembe
     }
 };
 
-static std::atomic<Int> explorers{0};
-
 struct Explorer : Search {
-    Int number = ++explorers;
     Arena lasting_of_config;
     std::vector<std::unique_ptr<Worker>> workers;
     std::unique_ptr<Threads> threads;
@@ -265,10 +264,7 @@ struct Explorer : Search {
         std::atomic<size_t> next{0};
         auto run = [&](size_t own) {
             Worker& worker = *workers[own];
-            arena = &worker.passing;
-            lasting = &worker.own;
-            search_now = number;
-            root = &config;
+            context = &worker.context;
             try {
                 do {
                     const size_t block = next.fetch_add(1);
@@ -277,10 +273,7 @@ struct Explorer : Search {
                 } while (Clock::now() < end);
             } catch (...) { worker.error = std::current_exception(); next = count; }
             worker.passing.clear();
-            arena = &main_passing;
-            lasting = &main_lasting;
-            search_now = 0;
-            root = nullptr;
+            context = &main_context;
         };
         if (threads && count > 1) threads->all(run);
         else run(0);
@@ -296,10 +289,8 @@ struct Explorer : Search {
         for (auto& worker : workers) worker->tally.see(tally);
     }
     void begin(const uint8_t* in) {
-        const StateT state = take<StateT>(in);
         Bytes row, plain;
-        put_packed(row, plain, state);
-        arena->clear();
+        shared(1, 0.0, [&](Worker&, size_t) { put_packed(row, plain, canonical(take<StateT>(in))); });
         const uint64_t hash = hashed(row.data(), row.size());
         if (!owners.owns(hash)) return;
         known.add({row.data(), uint32_t(row.size())}, hash);
@@ -404,3 +395,4 @@ struct Explorer : Search {
 }  // namespace cp
 
 #include "interface.hpp"
+#include "lassos.hpp"

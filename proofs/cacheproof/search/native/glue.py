@@ -79,6 +79,7 @@ class Glue:
         diverged = compiler.constant(DIVERGED)
         begin, step_after = "turns = 0; " if self.forms else "", f"{step}(a0, a1, a2)"
         before, behind = (['#include "forms.hpp"'], ['#include "pairs.hpp"']) if self.forms else ([], [])
+        first = ["#define CP_FAR_CONTEXT"] if self.forms else []
         differs = f"static bool differs[{self.forms.last() + 1}] = {{}};\n" if self.forms else ""
         glue = [
             *(f"using {name} = {cpp(kind)};" for name, kind in aliases),
@@ -105,6 +106,7 @@ class Glue:
         return "\n".join(
             [
                 f"// {self.component.name} ({self.variant.tag}), made from the specification",
+                *first,
                 '#include "bytes.hpp"',
                 '#include "names.hpp"',
                 *before,

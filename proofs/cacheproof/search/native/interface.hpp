@@ -6,7 +6,7 @@ namespace cp {
 
 template <class F> int guarded(Explorer* search, F&& work) {
     try { work(); return 0; }
-    catch (const std::exception& error) { arena = &main_passing; search->error = error.what(); return 1; }
+    catch (const std::exception& error) { context = &main_context; main_context.arena = &main_passing; search->error = error.what(); return 1; }
 }
 
 }  // namespace cp
@@ -17,7 +17,7 @@ using cp::Int;
 
 Explorer* cp_new(const uint8_t* config, int whole_calls, int liveness, int threads) {
     auto* made = new Explorer();
-    cp::lasting = &made->lasting_of_config;
+    cp::context->lasting = &made->lasting_of_config;
     const cp::Lasting here;
     made->config = cp::take<cp::ConfigT>(config);
     made->whole_calls = whole_calls;
@@ -26,16 +26,16 @@ Explorer* cp_new(const uint8_t* config, int whole_calls, int liveness, int threa
     made->symmetry.first.of_sort = cp::copied(cp::repeated(cp::seq_of<cp::Seq<Int>>({{}}), Int(cp::SORTS)));
     for (int own = 0; own < threads; ++own) made->workers.push_back(std::make_unique<cp::Worker>(*made));
     if (threads > 1) made->threads = std::make_unique<cp::Threads>(size_t(threads));
-    cp::lasting = &cp::main_lasting;
+    cp::context->lasting = &cp::main_lasting;
     return made;
 }
 void cp_free(Explorer* search) { delete search; }
 // Names of a sort: `colours` has one for each name; `group` names follow, group by group, each with its length.
 void cp_exchange(Explorer* search, int sort, const Int* colours, Int count, const Int* groups, Int size) {
     search->exchanges = true;
-    cp::lasting = &search->lasting_of_config;
+    cp::context->lasting = &search->lasting_of_config;
     const cp::Lasting here;
-    cp::lasting = &cp::main_lasting;
+    cp::context->lasting = &cp::main_lasting;
     const_cast<cp::Seq<Int>*>(search->symmetry.first.of_sort.p)[sort] = cp::copied(cp::Seq<Int>{colours, count});
     const_cast<cp::Seq<cp::Seq<Int>>*>(search->symmetry.classes.p)[sort] = cp::groups_of(groups, size);
 }
@@ -78,7 +78,7 @@ const char* cp_operation(Explorer* search, uint64_t label) { return search->labe
 const char* cp_state(Explorer* search, uint64_t place) {
     search->text.clear();
     cp::json(search->text, search->state_at(place));
-    cp::arena->clear();
+    cp::context->arena->clear();
     return search->text.c_str();
 }
 }

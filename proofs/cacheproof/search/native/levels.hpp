@@ -72,7 +72,7 @@ inline void read_level(Explorer& search, const char* path) {
         text.clear();
         json(text, search.state_at(place));
         search.tally.digest += digest_of(text);
-        arena->clear();
+        context->arena->clear();
     }
     file.get_more(search.owed_sources, steps);
     file.get_more(search.owed_moves, steps);

@@ -15,6 +15,8 @@ from cacheproof.search.native.unit import CompileError, literal_of_enum
 from cachespec.kernel import Operation
 
 POINTER, INT, NUMBER = ctypes.c_void_p, ctypes.c_int64, ctypes.c_uint64
+NO_NEAR_ROOM, FAR_CONTEXT = "static TLS block", "-DCP_FAR_CONTEXT"
+"""What the loader says where many libraries have used up the memory that each thread has near, and the way out."""
 
 
 class Compiled(NamedTuple):
@@ -54,7 +56,13 @@ def compiled(component: AnyComponent, variant: AnyVariant) -> Compiled:
     key = component.name, id(variant)
     if key not in _LOADED:
         glue = translated(component, variant)
-        _LOADED[key] = loaded(ready(glue.text, library_name(component, variant)), glue)
+        name = library_name(component, variant)
+        try:
+            _LOADED[key] = loaded(ready(glue.text, name), glue)
+        except OSError as error:
+            if NO_NEAR_ROOM not in str(error):
+                raise
+            _LOADED[key] = loaded(ready(glue.text, name, more=(FAR_CONTEXT,)), glue)
     return _LOADED[key]
 
 
@@ -112,6 +120,7 @@ def _declare(library: ctypes.CDLL) -> None:
         "cp_seen": (POINTER, [search, small]),
         "cp_coverage": (integers, [search]),
         "cp_owed": (numbers, [search, small]),
+        "cp_lasts": (small, [search, NUMBER]),
         "cp_owed_moves": (ctypes.POINTER(ctypes.c_uint16), [search]),
         "cp_operation": (text, [search, NUMBER]),
         "cp_state": (text, [search, NUMBER]),

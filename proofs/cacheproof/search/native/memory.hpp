@@ -7,10 +7,12 @@
 #include <cstring>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 // Marks of functions that are compiled for a device too: there, and called rather than copied into their callers.
 #define CP_DEVICE
 #define CP_APART
+#define CP_INLINE [[gnu::always_inline]]
 #include "blake.hpp"
 
 namespace cp {
@@ -27,7 +29,7 @@ struct Arena {  // a list of chunks; plain data, so that a thread finds its own 
     struct Chunk { Chunk* next; char* limit; char* begin() { return reinterpret_cast<char*>(this + 1); } };
     char *at = nullptr, *limit = nullptr;
     Chunk *first = nullptr, *chunk = nullptr;
-    char* take(size_t bytes) {
+    [[gnu::always_inline]] char* take(size_t bytes) {
         bytes = (bytes + 7) & ~size_t(7);
         if (size_t(limit - at) < bytes) return more(bytes);
         char* const taken = at;
@@ -54,20 +56,28 @@ struct Arena {  // a list of chunks; plain data, so that a thread finds its own 
     void free() { while (first) { Chunk* next = first->next; std::free(first); first = next; } *this = Arena{}; }
 };
 
-// Each thread has its own: what a step makes, and what stays for as long as a search lasts. A search has a number and a
-// configuration, `root`.
+// Each thread has its own: what a step makes, and what stays for as long as a search lasts; the configuration of the search,
+// `root`; and what functions remember.
+struct Context {
+    Arena *arena, *lasting;
+    const void* root = nullptr;
+    std::vector<const void**> known = {};  // by function: lists of what it gave, newest first; null before the first call
+};
 static Arena main_passing, main_lasting;
-static thread_local Arena *arena = &main_passing, *lasting = &main_lasting;
-static thread_local Int search_now = 0;
-static thread_local const void* root = nullptr;
+static Context main_context{&main_passing, &main_lasting};
+// A thread finds its context at a fixed distance, without a call. glibc keeps little room for that, so it is one pointer.
+#if defined(__GLIBC__) && !defined(CP_FAR_CONTEXT)
+[[gnu::tls_model("initial-exec")]]
+#endif
+static thread_local Context* context = &main_context;
 
 struct Lasting {  // what is made while this lives stays
-    Arena* before = arena;
-    Lasting() { arena = lasting; }
-    ~Lasting() { arena = before; }
+    Arena* before = context->arena;
+    Lasting() { context->arena = context->lasting; }
+    ~Lasting() { context->arena = before; }
 };
 
-template <class T> T* room(Int count) { return reinterpret_cast<T*>(arena->take(sizeof(T) * size_t(count))); }
+template <class T> T* room(Int count) { return reinterpret_cast<T*>(context->arena->take(sizeof(T) * size_t(count))); }
 
 // What a function remembers (`functools.cache`), for as long as a search lasts: lists for each thread, newest first. The
 // numbers among the arguments say in which list a result is.
@@ -77,13 +87,20 @@ template <class... Ints> size_t list_of(Ints... numbers) {
     ((mixed = (mixed + uint64_t(numbers)) * 0x9e3779b97f4a7c15ull), ...);
     return size_t(mixed >> 40) % KNOWN_LISTS;
 }
-#define CP_KNOWN(number, lists_wanted, list) \
-    static thread_local const Known* lists[lists_wanted] = {}; \
-    static thread_local Int of_search = -1; \
-    if (of_search != search_now) { std::fill(lists, lists + lists_wanted, nullptr); of_search = search_now; } \
-    const Known*& known = lists[list];
+[[gnu::noinline, gnu::cold]] inline const void** new_lists(size_t number, size_t wanted) {
+    if (context->known.size() <= number) context->known.resize(number + 1, nullptr);
+    const Lasting here;
+    const void** const made = room<const void*>(Int(wanted));
+    std::fill(made, made + wanted, nullptr);
+    return context->known[number] = made;
+}
+inline const void** lists_of(size_t number, size_t wanted) {
+    const auto& known = context->known;
+    return number < known.size() && known[number] ? known[number] : new_lists(number, wanted);
+}
+#define CP_KNOWN(number, lists_wanted, list) const Known*& known = reinterpret_cast<const Known**>(lists_of(number, lists_wanted))[list];
 #define CP_KEEP(number) (made->next = known, known = made)
-inline bool is_root(const void* config) { return config == root; }
+inline bool is_root(const void* config) { return config == context->root; }
 
 // Algorithms and arithmetic --------------------------------------------------------------------------------------------
 

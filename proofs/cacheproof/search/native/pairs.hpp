@@ -62,7 +62,7 @@ struct Pairs {
         return Alike::YES;
     }
     bool take_both(const uint8_t* in) {
-        arena->clear();
+        context->arena->clear();
         const bool same = take<bool>(in);
         const StateT one = take<StateT>(in), other = same ? one : take<StateT>(in);
         const Seq<Took> ours = moves(one, 0), theirs = moves(other, form);

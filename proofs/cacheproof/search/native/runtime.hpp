@@ -108,7 +108,7 @@ template <class T> struct Builder {
         most = next;
     }
     CP_DEVICE CP_APART void add_grown(const T& item) { const T kept = item; grow(n + 1); p[n++] = kept; }
-    CP_DEVICE void add(const T& item) { if (n == most) add_grown(item); else p[n++] = item; }
+    CP_INLINE CP_DEVICE void add(const T& item) { if (n == most) add_grown(item); else p[n++] = item; }
     CP_DEVICE CP_APART void add_all(Seq<T> all) {
         if (n + all.n > most) grow(n + all.n);
         if (all.n) copy_bytes(p + n, all.p, all.n);

@@ -19,7 +19,7 @@ from cacheproof.foundation.errors import InputError
 from cacheproof.foundation.memory import peak_bytes, resident_bytes
 from cacheproof.model.plan import Granularity, Plan
 from cacheproof.model.registry import AnyComponent, AnyVariant
-from cacheproof.search.canonical import Classes, canonical, exchanged, first_colours
+from cacheproof.search.canonical import Classes, exchanged, first_colours
 from cacheproof.search.coverage import added
 from cacheproof.search.native.library import Compiled, compiled, packed
 from cacheproof.search.result import Coverage
@@ -68,7 +68,7 @@ class NativeShard:
         self._transitions = self._kept_steps = self._kept_labels = 0
         self._broken: Mapping[str, Where] = {}
         self._covered: Coverage = {}
-        self.start = canonical(component, variant, config, symmetry=plan.symmetry)(variant.start(config))
+        self.start = variant.start(config)
 
     def __enter__(self) -> Self:
         return self
@@ -100,7 +100,7 @@ class NativeShard:
     # A level ----------------------------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """The initial state."""
+        """The canonical form of the initial state."""
         self._checked(self.library.cp_begin(self.search, packed(self.start, self.made.state)))
 
     def expand(self, most: int, seconds: float) -> None:
@@ -199,6 +199,14 @@ class NativeShard:
         own = self.library.cp_numbers(self.search) if self.owners > 1 else range(len(bits))
         return array("Q", [own[place] for place in places]), array("Q", [bits[place] for place in places])
 
+    def may_last(self, whole: int) -> bool:
+        """Whether anything that is pending can stay so for ever; of several owners none knows."""
+        if self.owners > 1:
+            return True
+        found = self.library.cp_lasts(self.search, whole)
+        self._checked(found < 0)
+        return bool(found)
+
     def owed_steps(self) -> Owed:
         """The steps for the search for lassos."""
         count = self._count(OWED)
@@ -270,11 +278,12 @@ def numbers(values: Sequence[int]) -> ctypes.Array[ctypes.c_int64]:
 
 def coverage_of(counts: Any, operations: Sequence[type[Operation]], variant: AnyVariant) -> Coverage:
     """Coverage from one count for each operation and each code, in this order."""
-    codes, found = list(Code), {}
+    codes = [code.value for code in Code]
+    every, found = counts[: len(operations) * len(codes)], {}
     for tag, owner in enumerate(operations):
         if owner in variant.transitions:
-            own = dict(zip(codes, counts[tag * len(codes) : (tag + 1) * len(codes)], strict=True))
-            found[owner.wire_name()] = dict(sorted((code.value, count) for code, count in own.items() if count))
+            own = every[tag * len(codes) : (tag + 1) * len(codes)]
+            found[owner.wire_name()] = dict(sorted(pair for pair in zip(codes, own, strict=True) if pair[1]))
     return dict(sorted(found.items()))
 
 

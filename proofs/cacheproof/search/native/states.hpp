@@ -28,6 +28,11 @@ inline uint64_t hashed(const uint8_t* data, size_t size) {  // sixteen bytes at 
 // Memory that is read here and there: on large pages, where the system has them, an access needs no walk through page tables.
 inline void* zeroed(size_t bytes) {
     constexpr size_t PAGE = size_t(1) << 21;
+    if (bytes < PAGE / 2) {
+        void* made = std::calloc(1, bytes);
+        if (!made) fail("no memory is left");
+        return made;
+    }
     void* made = std::aligned_alloc(PAGE, (bytes + PAGE - 1) / PAGE * PAGE);
     if (!made) fail("no memory is left");
 #ifdef MADV_HUGEPAGE
@@ -184,23 +189,33 @@ struct Known {  // every state that was found, by its number, as bytes; while th
 };
 
 // What steps have led to lately: the row of a state as it came out, and what stands for its canonical form. It forgets
-// everything when it is full. A canonical form is dear if names are exchanged, and then it remembers more.
+// everything when it is full. A canonical form is dear if names are exchanged, and then it remembers more. It begins small.
 struct Remembered {
-    static constexpr size_t MANY = 18, FEW = 14, BYTES_EACH = 128;
+    static constexpr size_t MANY = 18, FEW = 14, FIRST = 10, BYTES_EACH = 128;
     struct Entry { uint64_t hash; uint32_t begin, size; uint64_t target; };
-    size_t bits = 0;
+    size_t bits = FIRST, most = 0, kept = 0;
     Entry* entries = nullptr;
     Bytes rows;
     Remembered() = default;
-    void make(bool many) { if (entries) return; bits = many ? MANY : FEW; entries = static_cast<Entry*>(zeroed(sizeof(Entry) << bits)); }
+    void make(bool many) { if (entries) return; most = many ? MANY : FEW; entries = static_cast<Entry*>(zeroed(sizeof(Entry) << bits)); }
+    void widen() {  // when it is half full; entries move, so this comes between two states
+        if (kept * 2 < size_t(1) << bits || bits == most) return;
+        Entry* const before = entries;
+        const size_t count = size_t(1) << bits;
+        bits = std::min(bits + 2, most);
+        entries = static_cast<Entry*>(zeroed(sizeof(Entry) << bits));
+        for (size_t i = 0; i < count; ++i) if (before[i].size) at(before[i].hash) = before[i];
+        std::free(before);
+    }
     Remembered(const Remembered&) = delete;
     ~Remembered() { std::free(entries); }
-    void forget() { if (!rows.size()) return; std::memset(static_cast<void*>(entries), 0, sizeof(Entry) << bits); rows.clear(); }
+    void forget() { if (!rows.size()) return; std::memset(static_cast<void*>(entries), 0, sizeof(Entry) << bits); rows.clear(); kept = 0; }
     Entry& at(uint64_t hash) { return entries[hash >> (64 - bits)]; }
     const uint8_t* row(const Entry& entry) const { return rows.data() + entry.begin; }
     bool holds(const Entry& entry, const Row& wanted, uint64_t hash) const { return entry.size && entry.hash == hash && same({row(entry), entry.size}, wanted); }
     void keep(Entry& entry, const Row& row, uint64_t hash, uint64_t target) {
-        if (rows.size() + row.size > BYTES_EACH << bits) forget();
+        if (rows.size() + row.size > BYTES_EACH << most) forget();
+        ++kept;
         entry = {hash, uint32_t(rows.size()), row.size, target};
         rows.need(row.size);
         std::memcpy(rows.last, row.data, row.size);

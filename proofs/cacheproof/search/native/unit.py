@@ -210,6 +210,7 @@ HEADERS = (
     "explorer.hpp",
     "interface.hpp",
     "levels.hpp",
+    "lassos.hpp",
     "forms.hpp",
     "pairs.hpp",
 )
