@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from cacheproof.foundation.cache_folder import CACHE_VARIABLE
 from cacheproof.foundation.errors import InputError
 from cacheproof.model.plan import Granularity, Plan
 from cacheproof.model.registry import component_named
@@ -20,7 +18,6 @@ from cacheproof.search.crew import Alone
 from cacheproof.search.linked import Link, Linked
 from cacheproof.search.native import build, library
 from cacheproof.search.native.shard import NativeShard
-from cacheproof.search.native.unit import HEADERS
 from cacheproof.search.path import UnsoundReductionError
 from cacheproof.search.result import Exploration
 from cacheproof.search.shard import Shard
@@ -99,18 +96,6 @@ QUICK = (IN_FUNCTIONS[4], IN_FUNCTIONS[16])
 def seen(found: Exploration) -> tuple[Any, ...]:
     counts = (found.states, found.transitions, found.depth, found.digest, found.ending)
     return (*counts, found.witnessed, found.coverage, found.violations)
-
-
-@pytest.fixture
-def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Headers and libraries of its own, compiled quickly."""
-    for name in HEADERS:
-        shutil.copy(build.HERE / name, tmp_path / name)
-    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
-    monkeypatch.setattr(build, "HERE", tmp_path)
-    monkeypatch.setattr(build, "FLAGS", tuple("-O0" if flag.startswith("-O") else flag for flag in build.FLAGS))
-    monkeypatch.setattr(library, "_LOADED", {})
-    return tmp_path
 
 
 def differs(config: Config = CONFIG) -> bool:

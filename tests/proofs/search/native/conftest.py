@@ -1,0 +1,24 @@
+"""What the tests of the native engine share."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from cacheproof.foundation.cache_folder import CACHE_VARIABLE
+from cacheproof.search.native import build, library
+from cacheproof.search.native.unit import HEADERS
+
+
+@pytest.fixture
+def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Headers and libraries of its own, compiled quickly."""
+    for name in HEADERS:
+        shutil.copy(build.HERE / name, tmp_path / name)
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
+    monkeypatch.setattr(build, "HERE", tmp_path)
+    monkeypatch.setattr(build, "FLAGS", tuple("-O0" if flag.startswith("-O") else flag for flag in build.FLAGS))
+    monkeypatch.setattr(library, "_LOADED", {})
+    return tmp_path
