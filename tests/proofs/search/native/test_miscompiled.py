@@ -17,6 +17,7 @@ from cacheproof.search import native, reference
 from cacheproof.search.crew import Alone
 from cacheproof.search.linked import Link, Linked
 from cacheproof.search.native import build, library
+from cacheproof.search.native.glue import Glue
 from cacheproof.search.native.shard import NativeShard
 from cacheproof.search.path import UnsoundReductionError
 from cacheproof.search.result import Exploration
@@ -120,6 +121,23 @@ def planted(text: str, function: str, old: str, new: str) -> str:
 
 def test_without_a_fault_nothing_differs(alone: Path) -> None:
     assert not differs()
+
+
+def test_a_library_that_finds_no_room_near_its_threads_is_compiled_for_memory_that_is_far(
+    alone: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """glibc refuses the first one as it does where many libraries are loaded."""
+    loaded, files = library.loaded, list[Path]()
+
+    def refused_once(file: Path, glue: Glue) -> library.Compiled:
+        files.append(file)
+        if len(files) == 1:
+            raise OSError(f"{file}: cannot allocate memory in static TLS block")
+        return loaded(file, glue)
+
+    monkeypatch.setattr(library, "loaded", refused_once)
+    assert not differs()
+    assert len(set(files)) == 2
 
 
 def owed(owner: Shard | NativeShard) -> tuple[Any, ...]:
