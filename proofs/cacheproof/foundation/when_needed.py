@@ -13,4 +13,8 @@ Result = TypeVar("Result")
 def when_needed(make: Callable[[], Callable[[Given], Result]]) -> Callable[[Given], Result]:
     """The function that `make` returns. It is made once, when it is first called."""
     made = cache(make)
-    return lambda given: made()(given)
+
+    def called(given: Given) -> Result:
+        return made()(given)
+
+    return called
