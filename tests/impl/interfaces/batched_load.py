@@ -1,7 +1,8 @@
 """One random load in the loop of a release, for its own scheduler and for `BatchedScheduler`.
 
-It stands alone, as `engine_loads.py` does, whose load this is, with more checks: clients hear what was sampled, once;
-workers have each encoder output that a step reads; and a step begins where the last one of its request has ended.
+It stands alone, as `engine_loads.py` does. It is the load of text (`engine_load.py`) with more checks: clients hear
+what was sampled, once; workers have each encoder output that a step reads; and a step begins where the last one of its
+request has ended.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ import importlib
 import random
 from typing import Any
 
-loads: Any = importlib.import_module("engine_loads")
+loads: Any = importlib.import_module("engine_load")
+random_loads: Any = importlib.import_module("random_loads")
 
 PLACEHOLDER = 9
 CONTENTS, LONGEST_ITEM = 7, 5
@@ -55,25 +57,27 @@ class Worker(loads.Worker):  # type: ignore[misc]  # a module that is found at r
         self.encoded += compute
         self.most = max(self.most, sum(map(length_of, self.outputs)))
         if compute > self.compute or self.most > self.capacity:
-            raise loads.WrongReadError(f"{compute} embeddings in a step, {self.most} in the cache")
+            raise random_loads.WrongReadError(f"{compute} embeddings in a step, {self.most} in the cache")
         starts = self.classes.starts(said)
         for part in said.scheduled_new_reqs:  # what was sampled for nothing is forgotten
             self.tokens[int(part.req_id)] = list(part.prefill_token_ids)
         fresh = {part.req_id for part in said.scheduled_new_reqs}
         for name, count in said.num_scheduled_tokens.items():
             if name not in fresh and starts[name] != self.computed[int(name)]:
-                raise loads.WrongReadError(f"request {name} goes on at {starts[name]}, not {self.computed[int(name)]}")
+                raise random_loads.WrongReadError(
+                    f"request {name} goes on at {starts[name]}, not {self.computed[int(name)]}"
+                )
             for content, first in self.items[int(name)]:
                 ends = first + length_of(content)
                 if first < starts[name] + count and starts[name] < ends and content not in self.outputs:
-                    raise loads.WrongReadError(f"request {name} reads an encoder output that is not there")
+                    raise random_loads.WrongReadError(f"request {name} reads an encoder output that is not there")
         sampled: dict[str, list[int]] = super().execute(said)
         return sampled
 
-    def known(self, request: int, position: int) -> int:
-        """The tokens up to this position, and what the items among them show."""
-        shown = tuple(content for content, first in self.items[request] if first <= position)
-        return hash((tuple(self.tokens[request][: position + 1]), shown))
+    def shown(self, request: int) -> list[tuple[int, int | None]]:
+        """The token at each position, and the item that begins there."""
+        begins = {first: content for content, first in self.items[request]}
+        return [(token, begins.get(position)) for position, token in enumerate(self.tokens[request])]
 
 
 class Load(loads.Load):  # type: ignore[misc]  # a module that is found at run time
@@ -106,7 +110,7 @@ class Load(loads.Load):  # type: ignore[misc]  # a module that is found at run t
             shown = [*shared, *((content, kept + first) for content, first in shown)]
         shown = [one for one in shown if one[1] + length_of(one[0]) <= len(prompt)]
         tokens[number], items[number] = list(prompt), shown
-        output, priority = self.rng.randint(1, 14), self.rng.randint(0, 2) if self.by_priority else 0
+        output, priority = self.rng.randint(1, 14), self.rng.randint(0, 2) if self.mode.by_priority else 0
         made = [(content, first, length_of(content)) for content, first in shown]
         given = [self.classes.item(*one) for one in made]
         request = self.classes.new_request(str(number), prompt, output, self.hasher, given, priority, float(number))

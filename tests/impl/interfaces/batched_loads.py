@@ -86,9 +86,10 @@ def urgent_request(schedulers: Any, chosen: Any) -> dict[str, Any]:
 
 def random_loads(loads: Any, chosen: Any, first: int, last: int, mode: str = "sync") -> dict[str, Any]:
     """Counts of the random loads."""
+    ended: Any = importlib.import_module("random_loads").ended
     report: dict[str, Any] = {"errors": list[str](), "hits": 0, "resumed": 0, "left": 0}
     for seed in range(first, last):
-        error, load = loads.ended(lambda: loads.Load(chosen, mode, seed))  # noqa: B023
+        error, load = ended(lambda: loads.Load(chosen, mode, seed))  # noqa: B023
         report["errors"] += [error] if error else []
         report["hits"] += load.hits
         report["resumed"] += load.resumed
@@ -140,7 +141,7 @@ def main(driver: str, source: str, impl: str, first: str, last: str) -> None:
     answers, sys.stdout = sys.stdout, sys.stderr
     importlib.import_module("driver.stand_ins").install(Path(source))
     schedulers: Any = importlib.import_module("driver.schedulers")
-    loads: Any = importlib.import_module("engine_loads")
+    loads: Any = importlib.import_module("engine_load")
     chosen = with_batched(schedulers)
     report: dict[str, Any] = {
         "loads": random_loads(loads, chosen, int(first), int(last)),

@@ -11,18 +11,18 @@ from __future__ import annotations
 
 import hashlib
 import importlib
-import json
 import random
 import sys
-from collections import deque
-from contextlib import contextmanager
-from functools import partial
+from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+if TYPE_CHECKING or __package__:
+    from tests.impl.interfaces import random_loads
+else:
+    sys.path.append(str(Path(__file__).parent))
+    random_loads = importlib.import_module("random_loads")
 
 BLOCK, LIMIT, STEPS, BUDGET, RUNNING, DRAFTS = 4, 40, 150, 12, 4, 2
 MODES = {
@@ -41,10 +41,6 @@ With few blocks a request is admitted although not all of its tokens find blocks
 their states.
 """
 VOCABULARY = 2
-
-
-class WrongReadError(Exception):
-    """A step reads what is not there."""
 
 
 class Unset(SimpleNamespace):
@@ -168,9 +164,9 @@ class Worker:
         start, (attention, _) = self.computed[name], self.tables[name]
         for position in range(start):
             if self.slots.get((attention[position // BLOCK], position % BLOCK)) != self.prefix(name, position + 1):
-                raise WrongReadError("keys and values that are not there")
+                raise random_loads.WrongReadError("keys and values that are not there")
         if start and self.states.get(self.state_in[name]) != self.prefix(name, start):
-            raise WrongReadError("a state that is not there")
+            raise random_loads.WrongReadError("a state that is not there")
 
     def write(self, name: str, count: int, drafts: int) -> list[int]:
         """Keys and values, and the state behind the step; tokens if all that is known was computed.
@@ -195,13 +191,16 @@ class Worker:
         return sampled
 
 
-class Load:
+class Load(random_loads.Load):
     """One engine with random requests, aborts and resets of the prefix cache."""
 
+    LIMIT = LIMIT
+
     def __init__(self, mode: str, seed: int) -> None:
-        self.unit, self.ahead, policy, blocks = MODES[mode]
-        self.by_priority, self.drafts = policy == "priority", DRAFTS if policy == "drafts" else 0
-        self.rng = random.Random(seed)
+        self.unit, ahead, policy, blocks = MODES[mode]
+        super().__init__(seed, STEPS, ahead, DRAFTS if policy == "drafts" else 0)
+        self.by_priority = policy == "priority"
+        self.ABORTED = importlib.import_module("vllm.v1.request").RequestStatus.FINISHED_ABORTED
         self.worker = Worker(random.Random(seed + 1))
         interface: Any = importlib.import_module("vllm.v1.kv_cache_interface")
         torch: Any = importlib.import_module("torch")
@@ -232,29 +231,8 @@ class Load:
             hash_block_size=self.unit,
         )
         self.requests: dict[str, Any] = {}
-        self.steps: deque[tuple[Any, dict[str, list[int]]]] = deque()
-        self.plans: list[Any] = []
         self.begun = set[str]()
         self.hits = self.within = self.resumed = 0
-
-    def run(self) -> None:
-        """A number of steps."""
-        for _ in range(STEPS):
-            self.perturb()
-            self.step()
-        while self.steps:
-            self.update()
-
-    def perturb(self) -> None:
-        """What comes from outside."""
-        status = importlib.import_module("vllm.v1.request").RequestStatus
-        if self.rng.random() < 0.4:
-            self.add()
-        live = list(self.scheduler.requests)
-        if live and self.rng.random() < 0.05:
-            self.scheduler.finish_requests(self.rng.choice(live), status.FINISHED_ABORTED)
-        if self.rng.random() < 0.02:
-            self.scheduler.reset_prefix_cache()
 
     def add(self) -> None:
         """A request; mostly it begins as another one does."""
@@ -301,12 +279,9 @@ class Load:
         if len(self.steps) > self.ahead or not said.num_scheduled_tokens:
             self.update()
 
-    def update(self) -> None:
-        """The scheduler hears of the oldest step."""
-        if not self.steps:
-            return
-        said, sampled = self.steps.popleft()
-        output = importlib.import_module("vllm.v1.outputs").ModelRunnerOutput(
+    def output(self, sampled: Mapping[str, list[int]]) -> Any:
+        """What the scheduler hears of the oldest step."""
+        return importlib.import_module("vllm.v1.outputs").ModelRunnerOutput(
             req_ids=list(sampled),
             req_id_to_index={name: place for place, name in enumerate(sampled)},
             sampled_token_ids=list(sampled.values()),
@@ -314,68 +289,22 @@ class Load:
             prompt_logprobs_dict={},
             pooler_output=None,
         )
-        self.scheduler.update_from_output(said, output)
-        if self.drafts:
-            self.propose(sampled)
 
-    def propose(self, sampled: dict[str, list[int]]) -> None:
-        """Drafts for the next step of each request that has sampled."""
-        proposed = {}
-        for name, tokens in sampled.items():
-            request = self.scheduler.requests.get(name)
-            if request is not None:
-                whole = min(request.num_prompt_tokens + request.max_tokens, LIMIT)
-                proposed[name] = [0] * max(0, min(self.drafts, whole - 1 - request.num_tokens) if tokens else 0)
-        made: Any = importlib.import_module("vllm.v1.outputs").DraftTokenIds
-        self.scheduler.update_draft_token_ids(made(list(proposed), list(proposed.values())))
+    def proposed(self, drafts: Mapping[str, list[int]]) -> Any:
+        """Drafts, as the release has them."""
+        return importlib.import_module("vllm.v1.outputs").DraftTokenIds(list(drafts), list(drafts.values()))
+
+    def counts(self) -> dict[str, int]:
+        """What has occurred, by name."""
+        return {"hits": self.hits, "within": self.within, "copies": self.worker.copies, "resumed": self.resumed}
 
 
-@contextmanager
-def managed(impl: str, rules: str) -> Iterator[None]:
-    """Schedulers that are made meanwhile have our manager with these rules, or the release's own."""
-    module: Any = importlib.import_module("vllm.v1.core.sched.scheduler")
-    theirs = module.KVCacheManager
-    if rules:
-        sys.path.insert(0, impl)
-        package: Any = importlib.import_module("cacheimpl.kv_cache_manager")
-        module.KVCacheManager = partial(package.LaterKVCacheManager, rules=getattr(package, rules))
-    try:
-        yield
-    finally:
-        module.KVCacheManager = theirs
-
-
-def ended(mode: str, seed: int) -> tuple[str, Load]:
-    """How a load ended, and the load."""
-    load = Load(mode, seed)
-    try:
-        load.run()
-    except Exception as error:  # noqa: BLE001  # whatever it is
-        return f"{type(error).__name__}: {error}", load
-    return "", load
-
-
-def main(driver: str, source: str, impl: str, first: str, last: str, *rules: str) -> None:
+def main() -> None:
     """Print how the loads ended."""
-    sys.path.insert(0, driver)
-    answers, sys.stdout = sys.stdout, sys.stderr
-    importlib.import_module("driver.stand_ins").install(Path(source))
-    report: dict[str, dict[str, Any]] = {}
-    for mode in MODES:
-        for seed in range(int(first), int(last)):
-            told: Any = None
-            for name in ("", *rules):
-                with managed(impl, name):
-                    error, load = ended(mode, seed)
-                told = told if name else load.plans
-                entry = report.setdefault(mode, {}).setdefault(name or "released", {"errors": {}})
-                counts = {"loads": 1, "same": load.plans == told, "hits": load.hits, "within": load.within}
-                for what, count in {**counts, "copies": load.worker.copies, "resumed": load.resumed}.items():
-                    entry[what] = entry.get(what, 0) + int(count)
-                if error:
-                    entry["errors"].setdefault(error[:200], []).append(seed)
-    answers.write(json.dumps(report, indent=1) + "\n")
+    with random_loads.answering() as answer:
+        given = random_loads.arguments()
+        answer(random_loads.compared(Load, MODES, range(given.first, given.last), given.impl, given.ours))
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main()

@@ -47,7 +47,8 @@ def main(driver: str, source: str, impl: str, version: str) -> None:
     answers, sys.stdout = sys.stdout, sys.stderr
     importlib.import_module("driver.stand_ins").install(Path(source))
     schedulers: Any = importlib.import_module("driver.schedulers")
-    loads: Any = importlib.import_module("engine_loads")
+    loads: Any = importlib.import_module("engine_load")
+    ended: Any = importlib.import_module("random_loads").ended
     plugin: Any = importlib.import_module("cacheimpl.vllm")
     importlib.import_module("vllm.logger")  # it sets up logging, and would take the handler away
     lines = list[str]()
@@ -60,9 +61,9 @@ def main(driver: str, source: str, impl: str, version: str) -> None:
         for rules in (None, next(era for known, era in ERAS.items() if version.startswith(known))):
             entry = report[f"{name}, {rules}"] = {"errors": list[str](), "same": 0, "hits": 0, "resumed": 0}
             for seed in SEEDS:
-                _, released = loads.ended(lambda: loads.Load(schedulers, mode, seed))  # noqa: B023
+                _, released = ended(lambda: loads.Load(schedulers, mode, seed))  # noqa: B023
                 chosen = with_plugin(schedulers, plugin, rules)
-                error, load = loads.ended(lambda: loads.Load(chosen, mode, seed))  # noqa: B023
+                error, load = ended(lambda: loads.Load(chosen, mode, seed))  # noqa: B023
                 entry["errors"] += [error] if error else []
                 entry["same"] += load.plans == released.plans
                 entry["hits"] += load.hits

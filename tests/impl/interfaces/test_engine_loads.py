@@ -1,4 +1,4 @@
-"""Our KV cache manager in the schedulers of the releases, beside their own: random loads, in up to eight modes."""
+"""Our KV cache manager in the schedulers of the releases, beside their own: random loads of text."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_loads(version: str) -> None:
     With loads that fail, the releases leave the blocks registered: a request that is preempted before it has computed
     them again finds them, and reads what was never written. So does an era, and the normative manager does not.
     """
-    report = answered(version, "engine_loads.py", "0", str(LOADS), ERAS[version], "NORMATIVE")
+    report = answered(version, "engine_loads.py", "0", str(LOADS), ERAS[version], "NORMATIVE", "--groups", "text")
     assert len(report) == MODES[version]
     for mode, found in report.items():
         released, era, normative = found["released"], found[ERAS[version]], found["NORMATIVE"]
