@@ -34,6 +34,7 @@ OPEN: Mapping[str, str] = MappingProxyType({
     "cacheimpl.kv_cache_manager.by_hash": PARTIAL,
     "cacheimpl.kv_cache_manager.cached": "the pool's map as callers see it: it decides nothing",
     "cacheimpl.kv_cache_manager.draft_states": PARTIAL,
+    "cacheimpl.kv_cache_manager.errors": TYPES,
     "cacheimpl.kv_cache_manager.events": TEXTS,
     "cacheimpl.kv_cache_manager.partial": PARTIAL,
     "cacheimpl.kv_cache_manager.partial_finding": PARTIAL,
