@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from functools import partial
 
 from cacheimpl.ring import ReleasedRingBuffer, RingEra, SingleWriterShmRingBuffer
-from cacheimpl.ring.errors import RingFullError
+from cacheimpl.ring.errors import InvalidSizeError, RingFullError
 from cacheproof.foundation.errors import InputError
 from cacheproof.model.target import ByOperation, factory_of, once_reset
 from cachespec.kernel import ABSENT, DONE, REFUSED, STALE, Code, Observation, Operation, Outcome
@@ -99,7 +99,7 @@ class RingTarget(ByOperation):
         size, content = self.config.sizes[operation.content], operation.content
         try:
             address, identity = self.writer.allocate_buf(size)
-        except RingFullError:
+        except (RingFullError, InvalidSizeError):  # no room now, or never
             return REFUSED
         with self.writer.access_buf(address) as (data, _):
             data[:] = bytes([content + 1]) * size
