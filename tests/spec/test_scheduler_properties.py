@@ -345,6 +345,19 @@ PLANTED = [
         (parts.cached_prefix, "$config.prefix_caching == 0", "$config.prefix_caching == 2"),
     ),
     bug(
+        "SCH-1/uncut", "uncut-beside", (normative.offered_whole, "limited($config, $tokens) > $budget", "$budget <= 0")
+    ),
+    bug(
+        "SCH-1/threshold",
+        "threshold-of-one",
+        (feasibility.limited, "min($tokens, $config.long_prefill_threshold)", "$tokens"),
+    ),
+    bug(
+        "SCH-9",
+        "uncut-beside",
+        (feasibility.fits_one_step, "final_length($config, $request) - 1", "final_length($config, $request) - 2"),
+    ),
+    bug(
         "X-1/agreement",
         "three-requests",
         (

@@ -7,7 +7,7 @@ from cachespec.scheduler.configuration import LENGTH, START, Config, Item, final
 from cachespec.scheduler.operations import Add
 from cachespec.scheduler.session_properties import known
 from cachespec.scheduler.state import Scheduled, View
-from cachespec.scheduler.view import new_plan
+from cachespec.scheduler.view import live, new_plan
 
 
 def admitted(before: View, op: Operation, after: View) -> tuple[Scheduled, ...]:
@@ -28,6 +28,33 @@ def nothing_is_taken_over(config: Config, before: View, op: Operation, outcome: 
     )
 
 
+def uncut_prompts_fit(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    """An admitted request is offered all its tokens, or as many as the threshold allows. Items may end a chunk earlier.
+
+    The running requests of the step, and those admitted before it, have taken their tokens.
+    """
+    plan = new_plan(before, op, after).scheduled
+    return config.chunked_prefill == 1 or all(
+        at_once(config, before, part) + sum(other.tokens for other in plan[:index]) <= config.token_budget
+        for index, part in enumerate(plan)
+        if part.request in before.waiting
+    )
+
+
+def at_once(config: Config, before: View, part: Scheduled) -> int:
+    """The tokens of an admitted request that are not computed, up to the long-prefill threshold."""
+    left = config.prompts[part.request] + dict(before.produced).get(part.request, 0) - part.start
+    return min(left, config.long_prefill_threshold or left)
+
+
+def threshold_is_kept(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    """A lone request may have the whole step."""
+    return config.long_prefill_threshold == 0 or all(
+        part.tokens <= config.long_prefill_threshold or set(live(before)) == {part.request}
+        for part in new_plan(before, op, after).scheduled
+    )
+
+
 def feasible_are_queued(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
     if not isinstance(op, Add) or outcome.code is Code.PRESENT:
         return True
@@ -37,15 +64,15 @@ def feasible_are_queued(config: Config, before: View, op: Operation, outcome: Ou
 
 
 def is_within_limits(config: Config, request: int) -> bool:
-    """What `feasibility` decides, said once more, so that a rule there that is too strict is noticed."""
+    """What `feasibility` decides, said once more, so that a rule there that is too strict or too lax is noticed."""
     tokens = range(final_length(config, request) - 1)
-    at_once = min(len(tokens), config.long_prefill_threshold or len(tokens))
+    longest = min(len(tokens), config.long_prefill_threshold or len(tokens))
     largest = min(config.encoder_compute, config.encoder_capacity)
     lengths = [item[LENGTH] for item in items_of(config, request)]
     return (
         config.prompts[request] in range(config.max_model_len + config.pooling)
         and len({token // config.block_size for token in tokens}) <= config.kv_blocks
-        and (at_once <= config.token_budget or bool(config.chunked_prefill))
+        and (longest <= config.token_budget or bool(config.chunked_prefill))
         and (sum(lengths) <= largest or not config.encoder_decoder)
         and all(
             item[LENGTH] <= min(largest, surely_at_once(config, request, item)) for item in items_of(config, request)
@@ -74,5 +101,23 @@ ADMISSION: tuple[Step[Config, View], ...] = (
         "without prefix caching, an admitted request starts behind its external KV and takes no other request's blocks",
         nothing_is_taken_over,
         lambda c, b, op, o, a: c.prefix_caching == 0 and bool(admitted(b, op, a)) and bool(b.kv.registered),
+    ),
+    Step(
+        "SCH-1/uncut",
+        "without chunked prefill, the token budget never cuts the tokens with which a request is admitted",
+        uncut_prompts_fit,
+        lambda c, b, op, o, a: (
+            c.chunked_prefill == 0
+            and bool(admitted(b, op, a))
+            and sum(part.tokens for part in new_plan(b, op, a).scheduled) == c.token_budget
+        ),
+    ),
+    Step(
+        "SCH-1/threshold",
+        "beside another request, no request gets more tokens in a step than the long-prefill threshold",
+        threshold_is_kept,
+        lambda c, b, op, o, a: (
+            len([part for part in new_plan(b, op, a).scheduled if part.tokens == c.long_prefill_threshold]) > 1
+        ),
     ),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from cachespec import encoder_cache, kv_blocks
 from cachespec.kernel import Progress, Safety, lifted
+from cachespec.scheduler.admission_properties import is_within_limits
 from cachespec.scheduler.configuration import (
     LENGTH,
     START,
@@ -16,7 +17,6 @@ from cachespec.scheduler.configuration import (
     kv_config,
 )
 from cachespec.scheduler.connector_properties import CONNECTED
-from cachespec.scheduler.feasibility import is_feasible
 from cachespec.scheduler.readiness_properties import READY, may_end
 from cachespec.scheduler.session_properties import SESSIONS
 from cachespec.scheduler.state import Scheduled, View
@@ -93,7 +93,7 @@ def blocks_cover(config: Config, view: View) -> bool:
 
 
 def only_feasible_are_queued(config: Config, view: View) -> bool:
-    return all(is_feasible(config, request) for request in live(view))
+    return all(is_within_limits(config, request) for request in live(view))
 
 
 def output_is_bounded(config: Config, view: View) -> bool:
