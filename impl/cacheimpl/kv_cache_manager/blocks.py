@@ -10,6 +10,8 @@ from cacheimpl import counts
 from cacheimpl.kv_cache_manager.errors import ForeignBlockError, FreeQueueError, NoFreeBlocksError
 
 NO_BLOCK_ID = -1
+UNPACKED = -1
+"""The position of a block whose content is an object of its own."""
 
 
 @dataclass(eq=False, slots=True)
@@ -23,8 +25,9 @@ class KVCacheBlock:
     """True of the block that is set aside: never free, never cached."""
     prev_free_block: KVCacheBlock | None = field(default=None, repr=False)
     next_free_block: KVCacheBlock | None = field(default=None, repr=False)
-    content: Any = field(default=None, repr=False)
-    """What the block holds, exactly, while it can be found (see `contents.Content`)."""
+    _content: Any = field(default=None, repr=False)
+    """What the block holds: a `Content`, or the `PackedPrefix` in which it has a position."""
+    _position: int = field(default=UNPACKED, repr=False)
     _block_hash: Hashable = None
     _queue: Any = field(default=None, repr=False)
     """The free queue that it is in, if any."""
@@ -40,13 +43,23 @@ class KVCacheBlock:
         self._block_hash = block_hash
 
     @property
+    def content(self) -> Any:
+        """What the block holds, exactly, while it can be found (see `contents.Content`)."""
+        its, position = self._content, self._position
+        return its if its is None or position == UNPACKED else its.content(position)
+
+    @content.setter
+    def content(self, content: Any) -> None:
+        self._content, self._position = content, UNPACKED
+
+    @property
     def block_hash_num_tokens(self) -> int | None:
         """The tokens of the prefix that the key stands for; None if the block is not registered."""
         return None if self._block_hash is None else self.content.prefix
 
     def reset_hash(self) -> None:
         """Drop the key and the content of the block."""
-        self._block_hash = self.content = None
+        self._block_hash = self._content = None
 
     def incr_ref(self) -> None:
         """Add a reference."""
@@ -143,6 +156,20 @@ class FreeKVCacheBlockQueue:
         before.next_free_block, tail.prev_free_block = tail, before
         self.num_free_blocks += len(new)
 
+    def _append_released(self, held: Iterable[KVCacheBlock]) -> None:
+        """Remove a reference of each of these blocks, and add those that have none left, in this order."""
+        tail, count = self.fake_free_list_tail, 0
+        before: Any = tail.prev_free_block
+        for block in held:
+            block.ref_cnt = left = block.ref_cnt - 1
+            if left == 0:
+                before.next_free_block, block.prev_free_block = block, before
+                block._queue = self  # noqa: SLF001  # the queue's mark on the blocks that are in it
+                before = block
+                count += 1
+        before.next_free_block, tail.prev_free_block = tail, before
+        self.num_free_blocks += count
+
     def prepend(self, block: KVCacheBlock) -> None:
         """Add a block at the front. Raises `FreeQueueError` if it is queued already."""
         self._insert(block, self.fake_free_list_head)
@@ -226,6 +253,8 @@ class KVCacheBlocks:
         groups = self.blocks if group_ids is None else tuple(self.blocks[group] for group in group_ids)
         if allow_none and not any(groups):
             return None
+        if len(groups) == 1:
+            return ([block.block_id for block in groups[0]],)
         return tuple([block.block_id for block in group] for group in groups)
 
     def get_unhashed_block_ids(self) -> list[int]:

@@ -365,7 +365,7 @@ class CommonCalls:
         """The tokens and contents of the request's full blocks: those of full attention, if it has just found them."""
         count = group.chains.full_blocks(request, tokens)
         for other in self._groups:
-            _, pieces, links, _, _ = other.looked_up
+            pieces, links = other.looked_up.pieces, other.looked_up.links
             if other.reach.kind is Kind.FULL and other.block_size == group.block_size and len(links) >= count:
                 return (pieces, links) if len(links) == count else (pieces[:count], links[:count])
         links = group.links_of(request, tokens)

@@ -237,13 +237,15 @@ def _placed(position: Any) -> tuple[int, int]:
 
 def is_plain(request: TokenRequest) -> bool:
     """Whether keys and values of the request depend on its tokens only."""
+    features = getattr(request, "mm_features", None)
+    if features or (
+        features is None and (getattr(request, "mm_positions", None) or getattr(request, "mm_hashes", None))
+    ):
+        return False
     return (
-        not getattr(request, "mm_features", None)
-        and not getattr(request, "lora_request", None)
+        not getattr(request, "lora_request", None)
         and not getattr(request, "cache_salt", None)
         and getattr(request, "prompt_embeds", None) is None
-        and not getattr(request, "mm_positions", None)
-        and not getattr(request, "mm_hashes", None)
     )
 
 
@@ -319,7 +321,7 @@ class Chains:
         self._compared = compared
         """False if rules trust hashes: then equal contents need not be one object."""
         self._hash = hash_function
-        self._ending = (group or 0).to_bytes(GROUP_BYTES, "big")
+        self.ending = (group or 0).to_bytes(GROUP_BYTES, "big")
         self._apart = struct.Struct(f"{block_size * WIDTH}s" * AT_ONCE)
 
     def full_blocks(self, request: TokenRequest, tokens: int) -> int:
@@ -367,7 +369,7 @@ class Chains:
 
     def keys(self, hashes: Iterable[Any]) -> list[Hashable]:
         """Under what blocks with these hashes are found in this group: with the group, if there are several."""
-        group, ending = self.group, self._ending
+        group, ending = self.group, self.ending
         return [hashed + ending if type(hashed) is bytes else key_of(hashed, group) for hashed in hashes]
 
     def key(self, link: Link) -> Hashable:
@@ -391,7 +393,7 @@ class Chains:
         if self.lookahead or not is_plain(request):
             return Links(), [], True
         hashes = given[:count] if self.scale == 1 else given[self.scale - 1 : count * self.scale : self.scale]
-        found = map(self.registered.first.get, map(add, hashes, repeat(self._ending)))
+        found = map(self.registered.first.get, map(add, hashes, repeat(self.ending)))
         try:
             blocks: list[Any] = list(takewhile(bool, found))  # a block is true, and no block is None
         except TypeError:  # keys that are no bytes

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from cacheimpl.kv_cache_manager.blocks import KVCacheBlock
@@ -12,6 +12,7 @@ from cacheimpl.kv_cache_manager.errors import (
     RequestMismatchError,
     UnknownRequestError,
 )
+from cacheimpl.kv_cache_manager.packed_prefix import PackedPrefix
 from cacheimpl.kv_cache_manager.pool import BlockPool
 from cacheimpl.kv_cache_manager.reach import FULL, NEVER, Kind, Reach
 from cacheimpl.kv_cache_manager.retention import Retention
@@ -43,12 +44,59 @@ class Holding:
     """The tokens that such a step must have behind it."""
     loads: bool = False
     """Its tokens are being loaded: the count of the request does not show the written tokens."""
-    known: list[Piece] = field(default_factory=list)
-    """The tokens of its full blocks, as they were when the blocks got their slots.
+    packed: PackedPrefix | None = None
+    """The contents of all full blocks that are known, as one object. None if they are in lists of their own."""
+    hashes: list[Hashable] | tuple[()] = ()
+    """The hashes of the blocks whose contents are packed."""
+    _known: list[Piece] | None = None
+    _links: Links | None = None
 
-    Those of a request with keys are read when its blocks are named, because the keys were made from them."""
-    links: Links = field(default_factory=Links)
-    """The contents of its leading full blocks; the remaining full blocks are not named yet."""
+    @property
+    def known(self) -> list[Piece]:
+        """The tokens of its full blocks, as they were when the blocks got their slots.
+
+        Those of a request with keys are read when its blocks are named, because the keys were made from them.
+        """
+        return self._unpacked()[0] if self._known is None else self._known
+
+    @known.setter
+    def known(self, known: list[Piece]) -> None:
+        self._known = known  # by `+=`, the same list
+
+    @property
+    def links(self) -> Links:
+        """The contents of its leading full blocks; the remaining full blocks are not named yet."""
+        return self._unpacked()[1] if self._links is None else self._links
+
+    @links.setter
+    def links(self, links: Links) -> None:
+        self._links = links  # by `+=`, the same lists
+
+    @property
+    def is_listed(self) -> bool:
+        """Whether its contents are in lists of their own."""
+        return self._known is not None or self._links is not None
+
+    @property
+    def known_blocks(self) -> int:
+        """The number of full blocks whose tokens are known."""
+        known = self.hashes if self._known is None else self._known
+        return len(known)
+
+    def packed_further(self, packed: PackedPrefix, hashes: list[Hashable]) -> None:
+        """More full blocks are known, with these hashes; all blocks that are known are packed in this object."""
+        self.packed, self.quiet_until = packed, 0
+        if isinstance(self.hashes, list):
+            self.hashes += hashes
+        else:
+            self.hashes = hashes
+
+    def _unpacked(self) -> tuple[list[Piece], Links]:
+        """The contents as lists, which are used from then on."""
+        contents = [] if self.packed is None else self.packed.contents(len(self.hashes))
+        self._known, self._links = [its.piece for its in contents], Links(contents, list(self.hashes))
+        self.packed, self.hashes = None, ()
+        return self._known, self._links
 
 
 class LookedUp(NamedTuple):
@@ -69,6 +117,35 @@ class LookedUp(NamedTuple):
         """The result of a look-up."""
         pieces = [its.piece for its in links.contents]
         return LookedUp(request, pieces, links, blocks, keys_of(blocks))
+
+
+class PackedLookUp:
+    """The same of a request whose blocks are packed: the lists are made when they are read."""
+
+    __slots__ = ("blocks", "hashes", "keys", "packed", "removals", "request")
+
+    def __init__(
+        self,
+        request: ComputedRequest,
+        packed: PackedPrefix,
+        hashes: list[Hashable],
+        blocks: list[KVCacheBlock],
+        keys: list[Any],
+        removals: int,
+    ) -> None:
+        self.request, self.packed, self.hashes, self.blocks, self.keys = request, packed, hashes, blocks, keys
+        self.removals = removals
+        """As `Registered` had it then."""
+
+    @property
+    def links(self) -> Links:
+        """The contents of the blocks."""
+        return Links(self.packed.contents(len(self.blocks)), self.hashes)
+
+    @property
+    def pieces(self) -> list[Piece]:
+        """Their tokens."""
+        return [its.piece for its in self.packed.contents(len(self.blocks))]
 
 
 def keys_of(blocks: Sequence[KVCacheBlock]) -> list[Any]:
@@ -116,7 +193,7 @@ class Finding:
         self.new_block_ids: list[int] = []
         self.drafts = 0
         """Blocks for the states of drafts that a table has behind the running state."""
-        self.looked_up = LookedUp(None, [], Links(), [], [])
+        self.looked_up: LookedUp | PackedLookUp = LookedUp(None, [], Links(), [], [])
         """The latest look-up."""
         self.beside: Finding | None = None
         """Another group with blocks of the same size, the one before if there is one: its blocks hold the same."""
@@ -178,15 +255,19 @@ class Finding:
 
         `pieces` are its tokens. If they were not read, the request has brought keys, and they become those of the hits.
         """
-        looked_up, seen, links, _, _ = self.looked_up
-        same = looked_up is request and len(links) >= count and seen[:count] == (pieces[:count] or seen[:count])
+        links, seen = self.looked_up.links, self.looked_up.pieces
+        same = (
+            self.looked_up.request is request
+            and len(links) >= count
+            and seen[:count] == (pieces[:count] or seen[:count])
+        )
         if not pieces:
             pieces += seen[:count] if same else self.chains.pieces_of(request, 0, count)
         return links[:count] if same else self.chains.extended(request, Links(), count)
 
     def learn(self, request: ComputedRequest, holding: Holding, blocks: int) -> None:
         """The tokens of the first full blocks are known. Raises `InvalidRequestError` and changes nothing."""
-        known = len(holding.known)
+        known = holding.known_blocks
         if known < blocks:
             holding.quiet_until = 0
             other = self.holding_beside(request)

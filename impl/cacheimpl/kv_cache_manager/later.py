@@ -138,6 +138,14 @@ class LaterCalls(SchedulerCalls):
         prefix that all groups of full attention have, and 0 if there is none. The prefix is empty for a request with
         `skip_reading_prefix_cache` or `sampling_params.prompt_logprobs`.
         """
+        if max_cache_hit_length is None and self._full is not None and self.enable_caching and not skips(request):
+            found = self._full.found_packed(request)
+            if found is not None:
+                tokens = len(found) * self.block_size
+                if self._tells_boundary:
+                    return KVCacheBlocks((found,)), tokens, 0
+                self._stats.record(len(request.all_token_ids), tokens)
+                return KVCacheBlocks((found,)), tokens
         check_request(request)
         if max_cache_hit_length is not None:
             max_cache_hit_length = at_least("max_cache_hit_length", max_cache_hit_length, 0)
@@ -205,16 +213,12 @@ class LaterCalls(SchedulerCalls):
                 watermark = (
                     self.watermark_blocks if self.watermark_blocks and _waits(request) and has_scheduled_reqs else 0
                 )
-                given = admit(
-                    self._by_token,
-                    request,
-                    num_new_tokens,
-                    new_computed_blocks.blocks,
-                    num_lookahead_tokens,
-                    reserved_blocks,
-                    watermark,
-                    full_sequence_must_fit,
-                )
+                asked = num_lookahead_tokens, reserved_blocks, watermark, full_sequence_must_fit
+                if self._full is not None:
+                    taken = self._full.admit_packed(request, num_new_tokens, new_computed_blocks.blocks[0], *asked)
+                    if taken is not None:
+                        return KVCacheBlocks((taken,))
+                given = admit(self._by_token, request, num_new_tokens, new_computed_blocks.blocks, *asked)
                 if given is not None:
                     return KVCacheBlocks(tuple(given)) if any(given) else self.empty_kv_cache_blocks
             if taken is not None:
@@ -269,10 +273,17 @@ class LaterCalls(SchedulerCalls):
 
     def _cover(self, hits: Sequence[Sequence[KVCacheBlock]], tokens: int) -> bool:
         """Whether the hits of each group of layers cover this number of tokens."""
+        if self._full is not None:
+            return len(hits) == 1 and len(hits[0]) * self.block_size == tokens
         sizes = [group.block_size for group in self._by_token]
         return [len(its) * size for its, size in zip(hits, sizes, strict=False)] == [tokens] * len(sizes) and len(
             hits
         ) == len(sizes)
+
+    def free(self, request: ComputedRequest) -> None:
+        """Release the blocks of a finished, aborted or preempted request (see `CommonCalls.free`)."""
+        if self._full is None or not self._full.finish(request):
+            super().free(request)
 
     def cache_blocks(self, request: ComputedRequest, num_computed_tokens: int) -> None:
         """Keys and values of the first `num_computed_tokens` tokens are written or loaded: full blocks are registered.
@@ -305,6 +316,8 @@ class LaterCalls(SchedulerCalls):
 
     def get_blocks(self, request_id: str) -> KVCacheBlocks:
         """The block table of a request; empty if it has none."""
+        if self._full is not None:
+            return KVCacheBlocks((list(self._full.req_to_blocks.get(request_id, ())),))
         return KVCacheBlocks(tuple(list(group.req_to_blocks.get(request_id, ())) for group in self._groups))
 
     def get_block_ids(self, request_id: str) -> tuple[list[int], ...]:

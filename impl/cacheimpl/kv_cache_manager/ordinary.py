@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from cacheimpl.kv_cache_manager.blocks import KVCacheBlock
 from cacheimpl.kv_cache_manager.contents import Links, Piece, check_request
 from cacheimpl.kv_cache_manager.finding import Holding, keys_of
+from cacheimpl.kv_cache_manager.packed import PackedTables
 from cacheimpl.kv_cache_manager.progress import executed_of
 from cacheimpl.kv_cache_manager.reach import Kind
 from cacheimpl.kv_cache_manager.rules import Register
@@ -28,7 +29,7 @@ class TokenTables(Tables):
         """
         if self.caching:
             size = self.block_size
-            full, known = min(end, len(request.all_token_ids)) // size, len(holding.known)
+            full, known = min(end, len(request.all_token_ids)) // size, holding.known_blocks
             kept = min(computed // size, known, full)
             brought = kept >= full or self.chains.brings_keys(request, full)
             more = [] if brought else self.chains.pieces_of(request, kept, full)
@@ -78,7 +79,7 @@ def go_on(
         elif every or read >= holding.due:
             changed.append(group)
         elif group.caching:
-            known, full = len(holding.known), total // size
+            known, full = holding.known_blocks, total // size
             brought = full == known or (full > known and group.chains.brings_keys(request, full))
             if executed // size > holding.registered or not brought or computed // size < known:
                 changed.append(group)
@@ -157,7 +158,7 @@ def admit(
         most = -(-min(everything, longest) // size)
         later += max(0, (most if group.most_blocks is None else min(most, group.most_blocks)) - count)
         due = group.reach.unread_from(0, size)
-        begun.append(Holding(request, list(its), count, found, end, due=due, known=known, links=links))
+        begun.append(Holding(request, list(its), count, found, end, due=due, _known=known, _links=links))
         lengths.append(length)
     room = free - watermark
     if needed > room - reserved or (whole and later > room):
@@ -173,7 +174,7 @@ def admit(
     return fresh
 
 
-class FullTables(TokenTables):
+class FullTables(TokenTables, PackedTables):
     """The tables of full attention."""
 
     def go_on(self, request: ComputedRequest, tokens: int, lookahead: int) -> Sequence[KVCacheBlock] | None:
@@ -195,6 +196,6 @@ class FullTables(TokenTables):
             return None
         self.advance(request, holding, computed, executed, end)
         fresh = self.lengthen(request, length) if length > len(holding.blocks) else ()
-        if self.rules.register is Register.SCHEDULED:
+        if self.rules.register is Register.SCHEDULED and end // self.block_size > holding.registered:
             self.register(request, end)
         return fresh

@@ -8,7 +8,7 @@ from operator import is_
 from typing import Any
 
 from cacheimpl import counts
-from cacheimpl.kv_cache_manager.blocks import FreeKVCacheBlockQueue, KVCacheBlock
+from cacheimpl.kv_cache_manager.blocks import UNPACKED, FreeKVCacheBlockQueue, KVCacheBlock
 from cacheimpl.kv_cache_manager.cached import CachedBlocks
 from cacheimpl.kv_cache_manager.contents import (
     Chains,
@@ -29,6 +29,7 @@ from cacheimpl.kv_cache_manager.errors import (
     StaleBlocksError,
 )
 from cacheimpl.kv_cache_manager.events import MAPS, Form, KVCacheEvent, removed, stored
+from cacheimpl.kv_cache_manager.packed_prefix import PackedPrefix
 from cacheimpl.kv_cache_manager.registered import Registered
 from cacheimpl.kv_cache_manager.rules import Rules
 from cacheimpl.request import TokenRequest
@@ -129,7 +130,18 @@ class BlockPool:
         first_under = self.registered.first.setdefault
         for block, key, content in zip(blocks, keys, contents, strict=True):
             assert block._block_hash is None, "the block already has a hash"  # noqa: SLF001  # as `block_hash` does
-            block._block_hash, block.content = key, content  # noqa: SLF001  # the same
+            block._block_hash, block._content, block._position = key, content, UNPACKED  # noqa: SLF001  # the same
+            if first_under(key, block) is not block:
+                self.registered.again(key, block)
+
+    def _register_packed(
+        self, blocks: Sequence[KVCacheBlock], keys: Sequence[Hashable], packed: PackedPrefix, start: int
+    ) -> None:
+        """The same of blocks that have their contents in this object, from the position `start` on."""
+        first_under, position = self.registered.first.setdefault, start
+        for block, key in zip(blocks, keys, strict=True):
+            block._block_hash, block._content, block._position = key, packed, position  # noqa: SLF001  # the same
+            position += 1
             if first_under(key, block) is not block:
                 self.registered.again(key, block)
 
@@ -233,7 +245,7 @@ class BlockPool:
         if self.events is not None and (not left or self.rules.told_by_copy):
             block_hash, group = hash_of(key, several=self.several_groups)
             self.events.append(removed(self.form, block_hash, group))
-        block._block_hash = block.content = None  # noqa: SLF001  # as `reset_hash`, without a call
+        block._block_hash = block._content = None  # noqa: SLF001  # as `reset_hash`, without a call
 
     # References -----------------------------------------------------------------------------------------------------
 
@@ -263,13 +275,14 @@ class BlockPool:
         blocks = self.free_block_queue.popleft_n(count)
         if self._watched:
             self._tell_watchers(blocks)
-        first, plainly = self.registered.first, self.events is None and not self.registered.several
+        registered, plainly = self.registered, self.events is None and not self.registered.several
+        first, registered.removals = registered.first, registered.removals + 1
         for block in blocks:
             key = block._block_hash  # noqa: SLF001  # as `block_hash`, without a call
             if key is not None:
                 if plainly:
                     del first[key]
-                    block._block_hash = block.content = None  # noqa: SLF001  # as `_forget`, without a call
+                    block._block_hash = block._content = None  # noqa: SLF001  # as `_forget`, without a call
                 else:
                     self._forget(block, key)
             block.ref_cnt += 1
@@ -317,12 +330,7 @@ class BlockPool:
                 if key is None:
                     self._let_go(block)
             blocks = [block for block, key in zip(blocks, keys, strict=True) if key is not None]
-        freed = list[KVCacheBlock]()
-        for block in reversed(blocks):
-            block.ref_cnt = left = block.ref_cnt - 1
-            if left == 0:
-                freed.append(block)
-        self.free_block_queue._append_all(freed)  # noqa: SLF001  # a pool's own
+        self.free_block_queue._append_released(reversed(blocks))  # noqa: SLF001  # a pool's own
 
     def free_blocks(self, ordered_blocks: Iterable[Any]) -> None:
         """Remove the references of blocks that `pop_blocks_for_free` has given, in reverse order."""

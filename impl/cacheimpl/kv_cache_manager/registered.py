@@ -15,6 +15,8 @@ class Registered:
         """The block that was registered first under each key."""
         self.several: dict[Hashable, dict[int, KVCacheBlock]] = {}
         """All blocks under a key that has several, by number, the first registered first."""
+        self.removals = 0
+        """Grows whenever blocks are removed: until then, what a look-up has found is still registered."""
 
     def copies(self, key: Hashable) -> Collection[KVCacheBlock]:
         """The blocks under a key, the first registered first."""
@@ -31,7 +33,7 @@ class Registered:
 
     def remove(self, key: Hashable, block: KVCacheBlock) -> int:
         """Remove a block; the number of those that are left under its key."""
-        copies = self.several.get(key)
+        copies, self.removals = self.several.get(key), self.removals + 1
         if copies is None:
             del self.first[key]
             return 0
@@ -43,5 +45,6 @@ class Registered:
 
     def clear(self) -> None:
         """No block is registered any more."""
+        self.removals += 1
         self.first.clear()
         self.several.clear()

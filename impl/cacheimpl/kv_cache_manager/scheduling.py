@@ -104,6 +104,7 @@ class SchedulerCalls(CommonCalls):
 
     _tells_boundary = False
     """Whether look-ups have the third value of 0.33."""
+    log_stats = True
     mamba_shared_prefix_checkpoint = False
     retained_hit_group_ids: tuple[int, ...] = ()
 
@@ -134,9 +135,11 @@ class SchedulerCalls(CommonCalls):
 
     def record_prefix_cache_stats(self, request: ComputedRequest, num_hits: int) -> None:
         """Count a look-up that found `num_hits` tokens. In the shape of 0.33 nothing else counts them."""
-        if self.prefix_cache_lookup_enabled(request):
+        check_request(request)
+        hits = at_least("num_hits", num_hits, 0)
+        if self.log_stats and self.enable_caching and not skips(request):
             preempted = getattr(request, "num_preemptions", 0) > 0
-            self._stats.record(len(request.all_token_ids), at_least("num_hits", num_hits, 0), preempted=preempted)
+            self._stats.record(len(request.all_token_ids), hits, preempted=preempted)
 
     def create_kv_cache_blocks(self, blocks: tuple[Sequence[KVCacheBlock], ...]) -> KVCacheBlocks:
         """These blocks by group of layers; one object for all calls if there are none."""
@@ -171,7 +174,9 @@ class SchedulerCalls(CommonCalls):
         for group in self._groups:
             if group.reach.kind is not Kind.CROSS and group.is_found:
                 table = group.req_to_blocks.get(request.request_id, ())
-                last = max((n for n, block in enumerate(table, 1) if block.block_hash is not None), default=0)
+                last = len(table)
+                while last and table[last - 1]._block_hash is None:  # noqa: SLF001  # as `block_hash`, without a call
+                    last -= 1
                 ends.append(last * group.block_size)
         return min(ends, default=0)
 

@@ -115,10 +115,12 @@ class Tables(Execution):
         else:
             self._passed(request, holding, demand.executed)
         holding.request, holding.scheduled, holding.loads = request, plan.end, demand.loads
-        del holding.known[plan.kept :], holding.links[plan.kept :]
+        if plan.kept < holding.known_blocks:
+            del holding.known[plan.kept :], holding.links[plan.kept :]
         holding.quiet_until = 0
-        holding.known += plan.more
-        holding.links += plan.links
+        if plan.more or len(plan.links):
+            holding.known += plan.more
+            holding.links += plan.links
 
     def awaits_step(self, plan: Plan) -> bool:
         """Whether the hit is a state that this step computes: rules that register when they schedule (C-KV-23)."""
@@ -187,7 +189,7 @@ class Tables(Execution):
         """
         if not self.caching or tokens > self.longest:
             return 0, []
-        known, full = 0 if holding is None else len(holding.known), self.chains.full_blocks(request, tokens)
+        known, full = 0 if holding is None else holding.known_blocks, self.chains.full_blocks(request, tokens)
         kept = min(computed // self.block_size, known, full)
         return kept, [] if self.chains.brings_keys(request, full) else self.chains.pieces_of(request, kept, full)
 

@@ -240,7 +240,7 @@ WITH_KEYS: dict[str, tuple[str, Change]] = {
     ),
     "a hit with the keys of another group": (
         "window",
-        Change(Chains.first_copies, "self._ending", "bytes((0, 0, 0, 1))"),
+        Change(Chains.first_copies, "self.ending", "bytes((0, 0, 0, 1))"),
     ),
     "a key of the block before": (
         "sizes",

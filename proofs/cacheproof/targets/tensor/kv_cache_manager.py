@@ -2,7 +2,8 @@
 
 `python:cacheproof.targets.tensor.kv_cache_manager:open_early`, and `open_later`. The requests are written here: every
 full block has tokens that name its content, and where the configuration has equal hashes the requests come with keys
-that are equal. The manager hears of a step that was executed by `commit`.
+that are equal. The manager hears of a step that was executed by `commit`. With `open_served`, all requests bring keys,
+and each is one object, as in an engine: the manager then takes its short paths.
 """
 
 from __future__ import annotations
@@ -118,6 +119,10 @@ class Shape(ABC):
         """The tables of the group of layers that this table of the specification is in."""
         return self.manager.coordinator.single_type_managers[table % 2]
 
+    def served(self, request: Request) -> Request:
+        """The request object that the manager gets: here a new one for each call."""
+        return request
+
     def executed(self, request: Request) -> int:  # noqa: ARG002  # a shape in which no request goes back has no use for it
         """How many tokens of the request were executed, if a call with fewer of them is no mistake."""
         return 0
@@ -196,6 +201,43 @@ class Later(Shape):
 
     def pool(self) -> tuple[Sequence[KVCacheBlock], Any]:
         return self.manager.block_pool.blocks, self.manager.block_pool.free_block_queue
+
+
+class Served(Later):
+    """As a scheduler of 0.33 serves one group: each request is one object with keys, and new ones come with hits."""
+
+    def __init__(self, config: Config, rules: Rules) -> None:
+        super().__init__(config, rules)
+        self._requests: dict[str, Request] = {}
+
+    def made(self, config: Config, rules: Rules) -> LaterKVCacheManager:
+        group = SimpleNamespace(kv_cache_spec=SimpleNamespace(block_size=config.block_size))
+        return LaterKVCacheManager(
+            SimpleNamespace(num_blocks=config.blocks + self.before, kv_cache_groups=[group]),
+            max_model_len=limit_of(config),
+            scheduler_block_size=config.block_size,
+            rules=rules,
+        )
+
+    def served(self, request: Request) -> Request:
+        config, kept = self.config, self._requests.setdefault(request.request_id, request)
+        chain = config.chains[int(request.request_id)][: len(request.all_token_ids) // config.block_size]
+        keys = [config.hashes[content] if config.hashes else content for content in chain]
+        kept.all_token_ids, kept.num_computed_tokens = request.all_token_ids, 0
+        kept.block_hashes = [key.to_bytes(4, "big") for key in keys]
+        return kept
+
+    def found(self, request: Request) -> Sequence[KVCacheBlock]:
+        blocks, tokens, boundary = self.manager.get_computed_blocks(request)
+        assert (tokens, boundary) == (len(blocks.blocks[0]) * self.config.block_size, 0)
+        found: Sequence[KVCacheBlock] = blocks.blocks[0]
+        return found
+
+    def allocated(self, request: Request, tokens: int, hits: tuple[int, ...]) -> Sequence[KVCacheBlock] | None:
+        is_new = request.request_id not in self.manager.req_to_blocks
+        brought = KVCacheBlocks((self.hits(hits),)) if hits or is_new else None
+        blocks = self.manager.allocate_slots(request, tokens, len(hits) * self.config.block_size, brought)
+        return None if blocks is None else blocks.blocks[0]
 
 
 class ManagerTarget(ByOperation):
@@ -382,7 +424,8 @@ class ManagerTarget(ByOperation):
         chain = config.chains[int(self._name(name))]
         written = [content for content in chain for _ in range(config.block_size)][:length]
         keys = [config.hashes[content] for content in chain] if config.hashes else []
-        return Request(self._name(name), [*written, *[UNHASHED] * (length - len(written))], block_hashes=keys)
+        made = Request(self._name(name), [*written, *[UNHASHED] * (length - len(written))], block_hashes=keys)
+        return self._there.served(made)
 
 
 def _opener(shape: type[Shape], rules: Rules) -> Callable[[object], ManagerTarget]:
@@ -393,6 +436,8 @@ open_early = _opener(Early, NORMATIVE)
 """The early shape, normatively."""
 open_later = _opener(Later, NORMATIVE)
 """The later shape, normatively."""
+open_served = _opener(Served, NORMATIVE)
+"""The same in the hands of an engine, with one group of layers."""
 open_early_committed = _opener(Early, NORMATIVE._replace(register=Register.COMMITTED))
 """The same, with `commit` as the only word on what was executed."""
 open_2025_02 = _opener(Early, KV_2025_02)
@@ -401,3 +446,5 @@ open_2025_10 = _opener(Later, KV_2025_10)
 """As 0.11.0, likewise."""
 open_2026_11 = _opener(Later, KV_2026_11)
 """As 0.33.0, likewise."""
+open_served_2026_11 = _opener(Served, KV_2026_11)
+"""The same in the hands of an engine."""
