@@ -204,13 +204,18 @@ class Later(Shape):
 
 
 class Served(Later):
-    """As a scheduler of 0.33 serves one group: each request is one object with keys, and new ones come with hits."""
+    """As a scheduler of 0.33 serves one group: each request is one object with keys, and new ones come with hits.
+
+    With two groups it is as `Later`.
+    """
 
     def __init__(self, config: Config, rules: Rules) -> None:
         super().__init__(config, rules)
         self._requests: dict[str, Request] = {}
 
     def made(self, config: Config, rules: Rules) -> LaterKVCacheManager:
+        if config.groups:
+            return super().made(config, rules)
         group = SimpleNamespace(kv_cache_spec=SimpleNamespace(block_size=config.block_size))
         return LaterKVCacheManager(
             SimpleNamespace(num_blocks=config.blocks + self.before, kv_cache_groups=[group]),
@@ -220,6 +225,8 @@ class Served(Later):
         )
 
     def served(self, request: Request) -> Request:
+        if self.config.groups:
+            return request
         config, kept = self.config, self._requests.setdefault(request.request_id, request)
         chain = config.chains[int(request.request_id)][: len(request.all_token_ids) // config.block_size]
         keys = [config.hashes[content] if config.hashes else content for content in chain]
@@ -228,13 +235,14 @@ class Served(Later):
         return kept
 
     def found(self, request: Request) -> Sequence[KVCacheBlock]:
-        blocks, tokens, boundary = self.manager.get_computed_blocks(request)
-        assert (tokens, boundary) == (len(blocks.blocks[0]) * self.config.block_size, 0)
+        blocks, tokens, *boundary = self.manager.get_computed_blocks(request)
+        assert tokens == len(blocks.blocks[0]) * self.config.block_size
+        assert not any(boundary)
         found: Sequence[KVCacheBlock] = blocks.blocks[0]
         return found
 
     def allocated(self, request: Request, tokens: int, hits: tuple[int, ...]) -> Sequence[KVCacheBlock] | None:
-        is_new = request.request_id not in self.manager.req_to_blocks
+        is_new = not self.config.groups and request.request_id not in self.manager.req_to_blocks
         brought = KVCacheBlocks((self.hits(hits),)) if hits or is_new else None
         blocks = self.manager.allocate_slots(request, tokens, len(hits) * self.config.block_size, brought)
         return None if blocks is None else blocks.blocks[0]
