@@ -95,6 +95,13 @@ def lookahead_of(content: Content) -> tuple[int, ...] | None:
     return tokens
 
 
+def contents_of(blocks: Iterable[Any], *, packed: bool) -> list[Any]:
+    """The contents of blocks. `packed`: some may be packed (see `packed_prefix`), as in a single group of layers."""
+    if packed:
+        return [block.content for block in blocks]
+    return [block._content for block in blocks]  # noqa: SLF001  # as `content`, without a call
+
+
 class BlockHashType(NamedTuple):
     """The key of a block in early releases: a hash of everything before it, its own tokens and extra keys."""
 
@@ -399,7 +406,7 @@ class Chains:
         except TypeError:  # keys that are no bytes
             return Links(), [], True
         longer = len(blocks) == len(hashes) < count
-        contents: list[Content] = [block.content for block in blocks]
+        contents: list[Content] = contents_of(blocks, packed=self.group is None)
         leading = self._leading(request, contents) if self._compared else len(contents)
         if leading < len(contents):
             del contents[leading:], blocks[leading:]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cacheimpl.kv_cache_manager.blocks import KVCacheBlock
-from cacheimpl.kv_cache_manager.contents import Links, Piece, check_request
+from cacheimpl.kv_cache_manager.contents import Links, Piece, check_request, contents_of
 from cacheimpl.kv_cache_manager.finding import Holding, keys_of
 from cacheimpl.kv_cache_manager.packed import PackedTables
 from cacheimpl.kv_cache_manager.progress import executed_of
@@ -150,7 +150,7 @@ def admit(
             if keys_of(read) != seen.keys[first:count] or seen.blocks[:first] != group.nulls(first):
                 return None
             links, known = seen.links[:count], seen.pieces[:count]
-            if group.rules.verified and [block.content for block in read] != links.contents[first:]:
+            if group.rules.verified and contents_of(read, packed=len(groups) == 1) != links.contents[first:]:
                 return None
             free -= [block.ref_cnt for block in read].count(0)
         length = -(-min(end + lookahead, longest) // size)
