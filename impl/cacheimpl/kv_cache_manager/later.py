@@ -84,7 +84,7 @@ class LaterCalls(SchedulerCalls):
         served = layout.paged is not None and not enable_caching
         if prefill and not served and not (0 < prefill <= lookahead and (prefill == 1 or len(layout.reaches) > 1)):
             raise UnsupportedError(Unsupported.PREFILL_LOOKAHEAD, f"num_prefill_lookahead must be 0, not {prefill!r}")
-        if enable_mamba_shared_prefix_checkpoint:
+        if enable_mamba_shared_prefix_checkpoint is not False:
             raise UnsupportedError(Unsupported.SHARED_STATES, "enable_mamba_shared_prefix_checkpoint must be False")
         self._begin(
             layout.block_sizes[0],

@@ -15,7 +15,7 @@ from cachespec.layer_groups.expected import (
     promised,
     reads,
 )
-from cachespec.layer_groups.state import NO_PROGRESS, View, scheduled
+from cachespec.layer_groups.state import NO_PROGRESS, Progress, View, scheduled
 from cachespec.layer_groups.steps import STEPS as STEPS_OF_CALLS
 
 STEPS: tuple[Step[Config, View], ...] = STEPS_OF_CALLS
@@ -105,15 +105,22 @@ def tables_fit(config: Config, view: View) -> bool:
 
 
 def retained_is_findable(config: Config, view: View) -> bool:
-    findable, written = dict(view.registered), dict(view.bytes)
+    findable, written, lines = dict(view.registered), dict(view.bytes), dict(view.progress)
     computed = {request: line.computed for request, line in view.progress}
     return all(
         entry.block in findable
         for entry in entries(view)
         if is_thinned(config, entry.group)
+        and not is_loaded_state(config, lines.get(entry.request, NO_PROGRESS), entry)
         and written.get(entry.block) == key_at(config, entry.request, entry.group, entry.position)
         and entry.position in kept_positions(config, entry.request, entry.group, computed.get(entry.request, 0))
     )
+
+
+def is_loaded_state(config: Config, line: Progress, entry: Entry) -> bool:
+    """The state came from outside: LG-7 lets requests find states behind steps only."""
+    end = (entry.position + 1) * size_of(config, entry.group)
+    return config.kinds[entry.group] == STATE and line.found < line.loaded and line.loaded == end
 
 
 def leaves_out(config: Config, view: View) -> bool:
@@ -208,7 +215,8 @@ SAFETY: tuple[Safety[Config, View], ...] = (
     ),
     Safety(
         "LG-15",
-        "with a retention interval, a written block that a hit at a retained prefix needs is findable while it is held",
+        "with a retention interval, a block that a step has written is findable while it is held if a hit at a retained"
+        " prefix needs it",
         retained_is_findable,
         leaves_out,
     ),

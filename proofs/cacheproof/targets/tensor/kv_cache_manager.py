@@ -36,7 +36,7 @@ from cacheimpl.kv_cache_manager.errors import (
     TooManyTokensError,
     UnknownRequestError,
 )
-from cacheproof.model.target import ByOperation, factory_of
+from cacheproof.model.target import ByOperation, Failure, TargetError, factory_of
 from cachespec.kernel import (
     ABSENT,
     DONE,
@@ -256,6 +256,8 @@ class ManagerTarget(ByOperation):
         self._shape: Shape | None = None
 
     def reset(self, config: Config) -> None:
+        if config.groups and not issubclass(self._shape_of, Later):
+            raise TargetError("the early shape has one group of layers, not two", Failure.REFUSED)
         self._shape = self._shape_of(config, self._rules)
 
     def lacking(self, _: Operation) -> Outcome:
@@ -310,7 +312,7 @@ class ManagerTarget(ByOperation):
         Slots for what is loaded are counted as others here: `layer_groups` says that all groups take those first.
         """
         shape = self._there
-        if not shape.config.groups or not isinstance(shape, Later):
+        if not shape.config.groups:
             return UNSUPPORTED
         request = self._request(op.request)
         brought = KVCacheBlocks((shape.hits(op.hits), shape.hits(op.other_hits)))
