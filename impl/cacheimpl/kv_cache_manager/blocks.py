@@ -70,6 +70,11 @@ class KVCacheBlock:
         self.ref_cnt -= 1
 
 
+def keys_of(blocks: Sequence[KVCacheBlock]) -> list[Any]:
+    """Under what these blocks are registered now; None for each that is not."""
+    return [block._block_hash for block in blocks]  # noqa: SLF001  # as `block_hash`, without a call
+
+
 class FreeKVCacheBlockQueue:
     """Free blocks, the next one first: a doubly linked list, so that any block can be removed in constant time.
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from cacheimpl.kv_cache_manager.allocation import allocate
-from cacheimpl.kv_cache_manager.blocks import KVCacheBlock
+from cacheimpl.kv_cache_manager.blocks import KVCacheBlock, keys_of
 from cacheimpl.kv_cache_manager.contents import Chains, HashFunction, Links, Piece, check_request
 from cacheimpl.kv_cache_manager.draft_states import DraftPartialStates, DraftStates
 from cacheimpl.kv_cache_manager.errors import (
@@ -20,7 +20,7 @@ from cacheimpl.kv_cache_manager.errors import (
     StaleBlocksError,
 )
 from cacheimpl.kv_cache_manager.events import MAPS, Form
-from cacheimpl.kv_cache_manager.finding import LookedUp, keys_of
+from cacheimpl.kv_cache_manager.finding import LookedUp
 from cacheimpl.kv_cache_manager.ordinary import FullTables, TokenTables
 from cacheimpl.kv_cache_manager.paged import PagedLayout
 from cacheimpl.kv_cache_manager.partial import PartialFullTables, PartialStateTables, PartialTables

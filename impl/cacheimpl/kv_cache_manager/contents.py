@@ -376,8 +376,10 @@ class Chains:
 
     def keys(self, hashes: Iterable[Any]) -> list[Hashable]:
         """Under what blocks with these hashes are found in this group: with the group, if there are several."""
-        group, ending = self.group, self.ending
-        return [hashed + ending if type(hashed) is bytes else key_of(hashed, group) for hashed in hashes]
+        group, ending, given = self.group, self.ending, list(hashes)
+        if {*map(type, given)} == {bytes}:
+            return list(map(add, given, repeat(ending)))
+        return [hashed + ending if type(hashed) is bytes else key_of(hashed, group) for hashed in given]
 
     def key(self, link: Link) -> Hashable:
         """The same of one block."""
@@ -450,7 +452,7 @@ class Chains:
         hashes = given[(first + 1) * self.scale - 1 : blocks * self.scale : self.scale]
         content = known.contents[-1] if first else None
         contents = list[Content]()
-        keys = self.keys(hashes)
+        keys = self.keys(hashes) if self._compared else []
         if not self._compared or self.registered.first.keys().isdisjoint(keys):
             for piece in pieces[first:blocks]:
                 content = Content(content, piece, None)

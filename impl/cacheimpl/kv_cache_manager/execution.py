@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cacheimpl.kv_cache_manager.blocks import KVCacheBlock
+from cacheimpl.kv_cache_manager.blocks import KVCacheBlock, keys_of
 from cacheimpl.kv_cache_manager.contents import alike
 from cacheimpl.kv_cache_manager.errors import (
     SharedBlocksError,
@@ -181,7 +181,7 @@ class Execution(Finding):
 
 def _without_hashes(blocks: Sequence[KVCacheBlock], runs: list[tuple[int, int]]) -> list[tuple[int, int]]:
     """The runs, without blocks that are registered: another request has them too, and both computed them again."""
-    if all(block._block_hash is None for first, end in runs for block in blocks[first:end]):  # noqa: SLF001  # no call
+    if all(keys_of(blocks[first:end]).count(None) == end - first for first, end in runs):
         return runs
     left = [n for first, end in runs for n in range(first, end) if blocks[n].block_hash is None]
     return [(n, n + 1) for n in left]

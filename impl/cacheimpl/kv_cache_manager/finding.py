@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from cacheimpl.kv_cache_manager.blocks import KVCacheBlock
+from cacheimpl.kv_cache_manager.blocks import KVCacheBlock, keys_of
 from cacheimpl.kv_cache_manager.contents import Chains, Links, Piece, alike
 from cacheimpl.kv_cache_manager.errors import (
     RequestMismatchError,
@@ -42,6 +42,8 @@ class Holding:
     """A step that ends with this token or before it changes counters only, if these two hold; 0 if that is unknown."""
     quiet_from: int = 0
     """The tokens that such a step must have behind it."""
+    beside: tuple[Holding, ...] = field(default=(), repr=False, compare=False)
+    """Of the first group: what the request holds in each group, if a step of it changed counters only."""
     loads: bool = False
     """Its tokens are being loaded: the count of the request does not show the written tokens."""
     packed: PackedPrefix | None = None
@@ -146,11 +148,6 @@ class PackedLookUp:
     def pieces(self) -> list[Piece]:
         """Their tokens."""
         return [its.piece for its in self.packed.contents(len(self.blocks))]
-
-
-def keys_of(blocks: Sequence[KVCacheBlock]) -> list[Any]:
-    """Under what these blocks are registered now."""
-    return [block._block_hash for block in blocks]  # noqa: SLF001  # as `block_hash`, without a call
 
 
 class Finding:

@@ -8,18 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cacheimpl.kv_cache_manager.blocks import KVCacheBlock
+from cacheimpl.kv_cache_manager.blocks import KVCacheBlock, keys_of
 from cacheimpl.kv_cache_manager.contents import Links, Piece, check_request, contents_of
-from cacheimpl.kv_cache_manager.finding import Holding, keys_of
+from cacheimpl.kv_cache_manager.finding import Holding
+from cacheimpl.kv_cache_manager.next_block import NextBlock
 from cacheimpl.kv_cache_manager.packed import PackedTables
 from cacheimpl.kv_cache_manager.progress import executed_of
 from cacheimpl.kv_cache_manager.reach import Kind
 from cacheimpl.kv_cache_manager.rules import Register
-from cacheimpl.kv_cache_manager.tables import Tables
 from cacheimpl.request import ComputedRequest
 
 
-class TokenTables(Tables):
+class TokenTables(NextBlock):
     """The tables of layers that read all tokens, a window of them, or a chunk."""
 
     def advance(self, request: ComputedRequest, holding: Holding, computed: int, executed: int, end: int) -> None:
@@ -43,6 +43,34 @@ class TokenTables(Tables):
             holding.computed = executed
         holding.scheduled, holding.loads = end, False
 
+    def go_past(self, request: ComputedRequest, holding: Holding, executed: int, read: int) -> None:
+        """Blocks that no token behind `read` reads go back; what was executed is registered before."""
+        if self.reach.kind is Kind.FULL:
+            return
+        if self.caching and executed // self.block_size > holding.registered:
+            self._passed(request, holding, executed)
+        self.forget_before(holding, holding.computed if self.rules.register is Register.COMMITTED else read)
+
+
+def goes_on_quietly(
+    holdings: Sequence[Holding],
+    request: ComputedRequest,
+    computed: int,
+    executed: int,
+    end: int,
+    slots: int,
+    total: int,
+) -> bool:
+    """Whether the next step of a request changes counters only, as an earlier one did; they are changed then."""
+    for its in holdings:
+        if slots > its.quiet_until or its.loads or its.request is not request:
+            return False
+        if not its.quiet_from <= computed <= its.scheduled or total < its.quiet_from:
+            return False
+    for its in holdings:
+        its.computed, its.scheduled = executed, end
+    return True
+
 
 def go_on(
     groups: Sequence[TokenTables], request: ComputedRequest, tokens: int, lookahead: int
@@ -54,12 +82,18 @@ def go_on(
     name, first = getattr(request, "request_id", ""), groups[0]
     computed, ahead = request.num_computed_tokens, getattr(request, "num_in_flight_tokens", None)
     executed = computed - ahead if type(computed) is type(ahead) is int and ahead >= 0 else executed_of(request)
-    end, rules, longest, everything = computed + tokens, first.rules, first.longest, len(request.all_token_ids)
-    if type(computed) is not int or tokens <= 0 or end > longest:
+    if type(computed) is not int or tokens <= 0:
         return None
-    slots = min(end + lookahead, longest) if lookahead else end
-    read, total = computed if rules.window_in_flight else executed, min(everything, end)
-    needed = 0
+    end, everything = computed + tokens, len(request.all_token_ids)
+    slots, total = end + lookahead, min(everything, end)
+    own = first.holdings.get(name)
+    if own is not None and own.beside and goes_on_quietly(own.beside, request, computed, executed, end, slots, total):
+        return []
+    rules, longest = first.rules, first.longest
+    if end > longest:
+        return None
+    slots = min(slots, longest)
+    read, needed = computed if rules.window_in_flight else executed, 0
     changed: list[TokenTables] = []
     holdings: list[Holding] = []
     every = rules.register is not Register.PASSED
@@ -86,20 +120,17 @@ def go_on(
             else:
                 holding.quiet_from = known * size
                 holding.quiet_until = min(
-                    blocks * size, holding.due, (holding.registered + 1) * size, (known + 1) * size - 1
+                    blocks * size, longest, holding.due, (holding.registered + 1) * size, (known + 1) * size - 1
                 )
     if not changed:
         for holding in holdings:
             holding.computed, holding.scheduled = executed, end
+        holdings[0].beside = tuple(holdings)
         return []
     if needed > first.pool.free_block_queue.num_free_blocks:
         return None
     for group in changed:
-        if group.reach.kind is not Kind.FULL:
-            holding = group.holdings[name]
-            if group.caching and executed // group.block_size > holding.registered:
-                group._passed(request, holding, executed)  # noqa: SLF001  # part of the tables
-            group.forget_before(holding, holding.computed if rules.register is Register.COMMITTED else read)
+        group.go_past(request, group.holdings[name], executed, read)
     for group, holding in zip(groups, holdings, strict=True):
         if group in changed:
             group.advance(request, holding, computed, executed, end)

@@ -11,9 +11,9 @@ from itertools import repeat, takewhile
 from operator import add
 from typing import Any
 
-from cacheimpl.kv_cache_manager.blocks import KVCacheBlock
+from cacheimpl.kv_cache_manager.blocks import KVCacheBlock, keys_of
 from cacheimpl.kv_cache_manager.contents import WIDTH, is_plain, packed
-from cacheimpl.kv_cache_manager.finding import Holding, PackedLookUp, keys_of
+from cacheimpl.kv_cache_manager.finding import Holding, PackedLookUp
 from cacheimpl.kv_cache_manager.packed_prefix import PackedPrefix, are_leading, packed_of
 from cacheimpl.kv_cache_manager.progress import executed_of
 from cacheimpl.kv_cache_manager.rules import Register

@@ -8,7 +8,7 @@ from operator import is_
 from typing import Any
 
 from cacheimpl import counts
-from cacheimpl.kv_cache_manager.blocks import UNPACKED, FreeKVCacheBlockQueue, KVCacheBlock
+from cacheimpl.kv_cache_manager.blocks import UNPACKED, FreeKVCacheBlockQueue, KVCacheBlock, keys_of
 from cacheimpl.kv_cache_manager.cached import CachedBlocks
 from cacheimpl.kv_cache_manager.contents import (
     Chains,
@@ -127,12 +127,12 @@ class BlockPool:
         self, blocks: Sequence[KVCacheBlock], keys: Sequence[Hashable], contents: Iterable[Content]
     ) -> None:
         """Register blocks of a table; none of them is registered."""
-        first_under = self.registered.first.setdefault
+        assert keys_of(blocks).count(None) == len(blocks), "the block already has a hash"
         for block in () if self.several_groups else blocks:  # blocks of several groups are never packed
             block._position = UNPACKED  # noqa: SLF001  # as `content` does
+        first_under = self.registered.first.setdefault
         for block, key, content in zip(blocks, keys, contents, strict=True):
-            assert block._block_hash is None, "the block already has a hash"  # noqa: SLF001  # as `block_hash` does
-            block._block_hash, block._content = key, content  # noqa: SLF001  # the same
+            block._block_hash, block._content = key, content  # noqa: SLF001  # as `block_hash` does, without a call
             if first_under(key, block) is not block:
                 self.registered.again(key, block)
 

@@ -269,7 +269,9 @@ class Tables(Execution):
 
     def pop(self, request_id: str) -> list[KVCacheBlock]:
         """The same, and its blocks keep their references; none where it had no table."""
-        self.holdings.pop(request_id, None)
+        holding = self.holdings.pop(request_id, None)
+        if holding is not None:
+            holding.quiet_until = 0  # those beside it may still name it
         if self.offers:
             self.offers = [its for its in self.offers if its[0] != request_id]
         return self.req_to_blocks.pop(request_id, [])

@@ -43,11 +43,19 @@ class Load:
 
     def __init__(self, rules: Rules, hashes: str, seed: int, hash_size: int = SIZE) -> None:
         self.draw, self.hashed, self.hash_size = random.Random(seed), HASHES[hashes], hash_size  # a test
-        self.short, self.general = manager(rules, hash_size), manager(rules, hash_size)
+        self.short, self.general = self.made_of(rules), self.made_of(rules)
         self.general._full, self.general._by_token = None, []
         self.running: list[Any] = []
         self.ended: list[list[int]] = []
         self.made = 0
+
+    def made_of(self, rules: Rules) -> Any:
+        """A manager."""
+        return manager(rules, self.hash_size)
+
+    def shown(self, manager: Any) -> Any:
+        """What is compared after each step."""
+        return seen(manager)
 
     def both(self, call: Callable[[Any], Any]) -> bool:
         """Whether both managers answer alike."""
@@ -172,7 +180,7 @@ class Load:
                 same = self.end(self.draw.choice(self.running))
             else:
                 same = self.disturb()
-            if not (same and self.both(seen)):
+            if not (same and self.both(self.shown)):
                 return False
         return remembers(self.short, self.general)
 

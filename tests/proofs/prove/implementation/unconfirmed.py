@@ -36,6 +36,7 @@ OPEN: Mapping[str, str] = MappingProxyType({
     "cacheimpl.kv_cache_manager.draft_states": PARTIAL,
     "cacheimpl.kv_cache_manager.errors": TYPES,
     "cacheimpl.kv_cache_manager.events": TEXTS,
+    "cacheimpl.kv_cache_manager.packed_prefix": "buffers of packed tokens; tests compare them with the general path",
     "cacheimpl.kv_cache_manager.partial": PARTIAL,
     "cacheimpl.kv_cache_manager.partial_finding": PARTIAL,
     "cacheimpl.kv_cache_manager.prefixes": PARTIAL,
