@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, Self, cast
 import torch
 
 from cacheimpl import counts
+from cacheimpl.kv_cache_manager.blocks import UNPACKED
 from cacheimpl.kv_cache_manager.errors import InvalidRequestError
 from cacheimpl.kv_cache_manager.registered import Registered
 from cacheimpl.request import TokenRequest
@@ -95,11 +96,17 @@ def lookahead_of(content: Content) -> tuple[int, ...] | None:
     return tokens
 
 
-def contents_of(blocks: Iterable[Any], *, packed: bool) -> list[Any]:
-    """The contents of blocks. `packed`: some may be packed (see `packed_prefix`), as in a single group of layers."""
-    if packed:
-        return [block.content for block in blocks]
-    return [block._content for block in blocks]  # noqa: SLF001  # as `content`, without a call
+def contents_of(blocks: Sequence[Any]) -> list[Any]:
+    """The contents of blocks, some of which may be packed (see `packed_prefix`)."""
+    owners: list[Any] = [block._content for block in blocks]  # noqa: SLF001  # as `content`, without a call
+    positions = [block._position for block in blocks]  # noqa: SLF001  # the same
+    if positions.count(UNPACKED) == len(blocks):
+        return owners
+    first, end = positions[0], positions[-1] + 1
+    if owners.count(owners[0]) == len(blocks) and positions == list(range(first, end)):
+        contents: list[Any] = owners[0].contents(end)[first:]
+        return contents
+    return [block.content for block in blocks]
 
 
 class BlockHashType(NamedTuple):
@@ -376,10 +383,11 @@ class Chains:
 
     def keys(self, hashes: Iterable[Any]) -> list[Hashable]:
         """Under what blocks with these hashes are found in this group: with the group, if there are several."""
-        group, ending, given = self.group, self.ending, list(hashes)
-        if {*map(type, given)} == {bytes}:
-            return list(map(add, given, repeat(ending)))
-        return [hashed + ending if type(hashed) is bytes else key_of(hashed, group) for hashed in given]
+        given: list[Any] = list(hashes)
+        try:
+            return list(map(add, given, repeat(self.ending)))
+        except TypeError:  # some are not bytes
+            return [key_of(hashed, self.group) for hashed in given]
 
     def key(self, link: Link) -> Hashable:
         """The same of one block."""
@@ -408,7 +416,7 @@ class Chains:
         except TypeError:  # keys that are no bytes
             return Links(), [], True
         longer = len(blocks) == len(hashes) < count
-        contents: list[Content] = contents_of(blocks, packed=self.group is None)
+        contents: list[Content] = contents_of(blocks)
         leading = self._leading(request, contents) if self._compared else len(contents)
         if leading < len(contents):
             del contents[leading:], blocks[leading:]

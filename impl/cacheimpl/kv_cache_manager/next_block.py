@@ -29,6 +29,8 @@ class NextBlock(Tables):
         position, size, chains, rules = holding.registered, self.block_size, self.chains, self.rules
         if holding.request is not request or not holding.computed <= computed <= holding.scheduled:
             return False
+        if not holding.is_listed:
+            return False
         if computed // size != position + 1 or not self.caching or rules.register is Register.SCHEDULED:
             return False
         if rules.aligned or chains.lookahead or self.retention is not None or self.pool.events is not None:

@@ -19,7 +19,7 @@ from cacheimpl.kv_cache_manager.rules import Register
 from cacheimpl.request import ComputedRequest
 
 
-class TokenTables(NextBlock):
+class TokenTables(NextBlock, PackedTables):
     """The tables of layers that read all tokens, a window of them, or a chunk."""
 
     def advance(self, request: ComputedRequest, holding: Holding, computed: int, executed: int, end: int) -> None:
@@ -169,7 +169,9 @@ def admit(
     begun: list[Holding] = []
     lengths: list[int] = []
     for group, its in zip(groups, hits, strict=True):
-        size, count, links, known = group.block_size, len(its), Links(), list[Piece]()
+        size, count = group.block_size, len(its)
+        known: list[Piece] | None = None  # nothing is found: the contents may be packed
+        links: Links | None = None
         if name in group.holdings or not group.chains.brings_keys(request, min(end, everything) // size):
             return None
         if count:
@@ -181,7 +183,7 @@ def admit(
             if keys_of(read) != seen.keys[first:count] or seen.blocks[:first] != group.nulls(first):
                 return None
             links, known = seen.links[:count], seen.pieces[:count]
-            if group.rules.verified and contents_of(read, packed=len(groups) == 1) != links.contents[first:]:
+            if group.rules.verified and contents_of(read) != links.contents[first:]:
                 return None
             free -= [block.ref_cnt for block in read].count(0)
         length = -(-min(end + lookahead, longest) // size)
@@ -205,7 +207,7 @@ def admit(
     return fresh
 
 
-class FullTables(TokenTables, PackedTables):
+class FullTables(TokenTables):
     """The tables of full attention."""
 
     def go_on(self, request: ComputedRequest, tokens: int, lookahead: int) -> Sequence[KVCacheBlock] | None:

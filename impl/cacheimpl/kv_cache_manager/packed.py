@@ -1,4 +1,6 @@
-"""Requests that bring keys and depend on tokens only, in one group of full attention: no object is made for a block.
+"""Requests that bring keys and depend on tokens only: no object is made for a block.
+
+Look-ups and admissions are of one group of full attention. Several groups, windows among them, register blocks so.
 
 Each method does what the general one does. It returns None or False, and changes nothing, if the call needs more or
 has to be refused; the caller then uses the general path.
@@ -16,6 +18,7 @@ from cacheimpl.kv_cache_manager.contents import WIDTH, is_plain, packed
 from cacheimpl.kv_cache_manager.finding import Holding, PackedLookUp
 from cacheimpl.kv_cache_manager.packed_prefix import PackedPrefix, are_leading, packed_of
 from cacheimpl.kv_cache_manager.progress import executed_of
+from cacheimpl.kv_cache_manager.reach import Kind
 from cacheimpl.kv_cache_manager.rules import Register
 from cacheimpl.kv_cache_manager.tables import Tables
 from cacheimpl.request import ComputedRequest
@@ -147,11 +150,13 @@ class PackedTables(Tables):
 
     def _register_packed(self, request: ComputedRequest, holding: Holding, tokens: int) -> bool:
         given: Any = getattr(request, "block_hashes", None)
-        if type(given) is not list or self.chains.group is not None or self.pool.events is not None:
+        if type(given) is not list or self.chains.lookahead or self.pool.events is not None:
             return False
-        if self.alignment != self.block_size or self.drops_last:
+        begin, size, rules, reads_all = holding.registered, self.block_size, self.rules, self.reach.kind is Kind.FULL
+        if self.alignment != size or self.drops_last:
             return False
-        begin, size, rules = holding.registered, self.block_size, self.rules
+        if not reads_all and (self.retention is not None or rules.aligned):
+            return False
         full = min(min(tokens, len(request.all_token_ids)) // size, len(holding.blocks))
         if rules.register is Register.SCHEDULED and given:
             full = min(full, len(given) // self.chains.scale)
@@ -160,13 +165,15 @@ class PackedTables(Tables):
         fresh, is_packed = holding.blocks[begin:full], not holding.is_listed and len(holding.hashes) == begin
         if not is_packed or len(given) < full * self.chains.scale or not is_plain(request):
             return False
-        if begin and rules.whole_prefixes and holding.blocks[begin - 1].block_hash is None:
+        if begin and reads_all and rules.whole_prefixes and holding.blocks[begin - 1].block_hash is None:
+            return False
+        if not reads_all and self.pool.null_block in fresh:
             return False
         hashes, keys = self._brought(given, begin, full)
         data = packed(request.all_token_ids[begin * size : full * size])
         if data is None or not keys or keys_of(fresh).count(None) != len(fresh):
             return False
-        its = self._packed_behind(holding.packed, begin, data, keys[-1])
+        its = self._packed_behind(request, holding.packed, begin, data, keys[-1])
         self.pool._register_packed(fresh, keys, its, begin)  # noqa: SLF001  # the same
         holding.packed_further(its, hashes)
         holding.registered = full
@@ -181,12 +188,17 @@ class PackedTables(Tables):
         except TypeError:
             return hashes, []
 
-    def _packed_behind(self, before: PackedPrefix | None, start: int, data: bytes, key: bytes) -> PackedPrefix:
-        """An object that has these tokens behind those of `before`: that of a registered block, if one has them."""
-        block = self.pool.registered.first.get(key)
-        its = None if block is None else packed_of(block)
-        if its is not None and its.has(before, start, data):
-            return its
+    def _packed_behind(
+        self, request: ComputedRequest, before: PackedPrefix | None, start: int, data: bytes, key: bytes
+    ) -> PackedPrefix:
+        """An object that has these tokens behind those of `before`.
+
+        That of a registered block, or of the request's table in another group, if one has them.
+        """
+        block, beside = self.pool.registered.first.get(key), self.holding_beside(request)
+        for its in (None if block is None else packed_of(block), None if beside is None else beside.packed):
+            if its is not None and its.has(before, start, data):
+                return its
         if before is None:
             return PackedPrefix(None, 0, data, self.block_size * WIDTH)
         return before.followed_by(start, data)

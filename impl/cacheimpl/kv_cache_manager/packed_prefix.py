@@ -71,7 +71,8 @@ class PackedPrefix:
 
     def content(self, position: int) -> Content:
         """The content of the block at this position: each time the same object."""
-        return self.contents(position + 1)[-1]
+        made, own = self._contents, position - self.start
+        return made[own] if 0 <= own < len(made) else self.contents(position + 1)[-1]
 
     def contents(self, blocks: int) -> list[Content]:
         """The contents of the first `blocks` blocks; the last of them is one of its own."""

@@ -99,7 +99,7 @@ class BlockPool:
     def find(self, key: Hashable, content: Content) -> KVCacheBlock | None:
         """The first block with this content that is registered under the key; None if there is none."""
         block, verified = self.registered.first.get(key), self.rules.verified
-        if block is None or not verified or block._content is content:  # noqa: SLF001  # no call
+        if block is None or not verified or block._content is content or block.content is content:  # noqa: SLF001  # no call
             return block
         return next((one for one in self.registered.copies(key) if alike(one.content, content)), None)
 
@@ -128,11 +128,9 @@ class BlockPool:
     ) -> None:
         """Register blocks of a table; none of them is registered."""
         assert keys_of(blocks).count(None) == len(blocks), "the block already has a hash"
-        for block in () if self.several_groups else blocks:  # blocks of several groups are never packed
-            block._position = UNPACKED  # noqa: SLF001  # as `content` does
         first_under = self.registered.first.setdefault
         for block, key, content in zip(blocks, keys, contents, strict=True):
-            block._block_hash, block._content = key, content  # noqa: SLF001  # as `block_hash` does, without a call
+            block._block_hash, block._content, block._position = key, content, UNPACKED  # noqa: SLF001  # no call
             if first_under(key, block) is not block:
                 self.registered.again(key, block)
 
