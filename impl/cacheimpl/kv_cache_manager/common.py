@@ -352,7 +352,9 @@ class CommonCalls:
             if len(there) == len(hits):
                 for group, (pieces, links), found in zip(self._groups, named, there, strict=True):
                     if group not in whole:
-                        group.looked_up = LookedUp(request, pieces, links, list(found), keys_of(found))
+                        group.looked_up = LookedUp(
+                            request, pieces, links, list(found), keys_of(found), self._pool.registered.removals
+                        )
                 return there, tokens, longest
         return [[] for _ in self._groups], 0, longest
 

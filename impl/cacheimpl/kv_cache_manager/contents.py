@@ -96,17 +96,23 @@ def lookahead_of(content: Content) -> tuple[int, ...] | None:
     return tokens
 
 
+def packing_of(blocks: Sequence[Any]) -> Any:
+    """The `packed_prefix.PackedPrefix` in which all of these blocks are, one behind the other. None if none is."""
+    if not blocks or blocks[-1]._position == UNPACKED:  # noqa: SLF001  # as `content`, without a call
+        return None
+    owner, first = blocks[0]._content, blocks[0]._position  # noqa: SLF001  # the same
+    if [block._position for block in blocks] != list(range(first, first + len(blocks))):  # noqa: SLF001  # the same
+        return None
+    return owner if [block._content for block in blocks].count(owner) == len(blocks) else None  # noqa: SLF001  # the same
+
+
 def contents_of(blocks: Sequence[Any]) -> list[Any]:
-    """The contents of blocks, some of which may be packed (see `packed_prefix`)."""
-    owners: list[Any] = [block._content for block in blocks]  # noqa: SLF001  # as `content`, without a call
-    positions = [block._position for block in blocks]  # noqa: SLF001  # the same
-    if positions.count(UNPACKED) == len(blocks):
-        return owners
-    first, end = positions[0], positions[-1] + 1
-    if owners.count(owners[0]) == len(blocks) and positions == list(range(first, end)):
-        contents: list[Any] = owners[0].contents(end)[first:]
-        return contents
-    return [block.content for block in blocks]
+    """The contents of blocks, some of which may be packed."""
+    owner = packing_of(blocks)
+    if owner is None:
+        return [block.content if block._position != UNPACKED else block._content for block in blocks]  # noqa: SLF001
+    contents: list[Any] = owner.contents(blocks[-1]._position + 1)[-len(blocks) :]  # noqa: SLF001  # the same
+    return contents
 
 
 class BlockHashType(NamedTuple):
@@ -416,12 +422,22 @@ class Chains:
         except TypeError:  # keys that are no bytes
             return Links(), [], True
         longer = len(blocks) == len(hashes) < count
+        owner = packing_of(blocks)
+        if owner is not None and self._is_beginning(request, owner, blocks):
+            return Links(owner.contents(len(blocks)), list(hashes[: len(blocks)])), blocks, longer
         contents: list[Content] = contents_of(blocks)
         leading = self._leading(request, contents) if self._compared else len(contents)
         if leading < len(contents):
             del contents[leading:], blocks[leading:]
             longer = True
         return Links(contents, list(hashes[: len(contents)])), blocks, longer
+
+    def _is_beginning(self, request: TokenRequest, owner: Any, blocks: Sequence[Any]) -> bool:
+        """Whether these are the leading blocks of one packed prefix, and of the request: compared at once."""
+        if owner.start or blocks[0]._position:  # noqa: SLF001  # as `content`, without a call
+            return False
+        data = packed(request.all_token_ids[: len(blocks) * self.block_size]) if self._compared else None
+        return not self._compared or (data is not None and owner.begins_with(data, len(blocks)))
 
     def _leading(self, request: TokenRequest, contents: Sequence[Content]) -> int:
         """How many of these contents, of the first blocks under the request's keys, are the beginning of the request.

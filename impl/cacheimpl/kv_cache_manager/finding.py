@@ -113,12 +113,14 @@ class LookedUp(NamedTuple):
     """The blocks; the null block stands for those that the layers do not read."""
     keys: list[Any]
     """Under what each was found."""
+    removals: int = -1
+    """As `Registered` had it then."""
 
     @staticmethod
-    def of(request: ComputedRequest, links: Links, blocks: list[KVCacheBlock]) -> LookedUp:
+    def of(request: ComputedRequest, links: Links, blocks: list[KVCacheBlock], removals: int) -> LookedUp:
         """The result of a look-up."""
         pieces = [its.piece for its in links.contents]
-        return LookedUp(request, pieces, links, blocks, keys_of(blocks))
+        return LookedUp(request, pieces, links, blocks, keys_of(blocks), removals)
 
 
 class PackedLookUp:
@@ -240,7 +242,7 @@ class Finding:
                     break
                 hits.append(block)
                 links.append(link)
-        self.looked_up = LookedUp.of(request, links, list(hits))
+        self.looked_up = LookedUp.of(request, links, list(hits), pool.registered.removals)
         return hits[:-1] if self.drops_last else hits
 
     def links_of(self, request: ComputedRequest, tokens: int) -> Links:

@@ -180,11 +180,14 @@ def admit(
                 return None
             first = group.reach.first_needed(found, size)
             read = seen.blocks[first:count]
-            if keys_of(read) != seen.keys[first:count] or seen.blocks[:first] != group.nulls(first):
+            keys, links, known = keys_of(read), seen.links[:count], seen.pieces[:count]
+            if None in keys or seen.blocks[:first] != group.nulls(first):
                 return None
-            links, known = seen.links[:count], seen.pieces[:count]
-            if group.rules.verified and contents_of(read) != links.contents[first:]:
-                return None
+            if seen.removals != pool.registered.removals:  # otherwise nothing else can have changed
+                if keys != seen.keys[first:count]:
+                    return None
+                if group.rules.verified and contents_of(read) != links.contents[first:]:
+                    return None
             free -= [block.ref_cnt for block in read].count(0)
         length = -(-min(end + lookahead, longest) // size)
         needed += length - count

@@ -10,7 +10,9 @@ from tests.impl.interfaces.test_kv_cache_packed import HASHES, LIMIT, SIZE, Load
 from tests.planting import Change, planted
 
 from cacheimpl.kv_cache_manager import LaterKVCacheManager, ordinary
+from cacheimpl.kv_cache_manager.errors import StaleBlocksError
 from cacheimpl.kv_cache_manager.next_block import NextBlock
+from cacheimpl.kv_cache_manager.packed import PackedTables
 from cacheimpl.kv_cache_manager.rules import KV_2026_11, NORMATIVE, Rules
 from cacheimpl.kv_cache_manager.tables import Tables
 
@@ -25,10 +27,10 @@ def layers(name: str, **more: Any) -> Any:
 class GroupsLoad(Load):
     """Random requests in a manager of full attention and a window; the other one always takes the general path."""
 
-    def made_of(self, rules: Rules) -> Any:
+    def made_of(self, rules: Rules, blocks: int = BLOCKS) -> Any:
         """One that counts how often a block is registered by the short path."""
         groups = [layers("FullAttentionSpec"), layers("SlidingWindowSpec", sliding_window=2 * SIZE)]
-        config = SimpleNamespace(num_blocks=BLOCKS, kv_cache_groups=groups)
+        config = SimpleNamespace(num_blocks=blocks, kv_cache_groups=groups)
         made = LaterKVCacheManager(config, LIMIT, rules=rules, scheduler_block_size=SIZE, hash_block_size=SIZE)
         if self.made_first:
             for group in made._groups:
@@ -139,6 +141,35 @@ def a_released_table_is_not_used() -> bool:
     return bool(load.short._groups[1].holdings)
 
 
+def taken_hits_are_refused() -> bool:
+    """Between a look-up and its admission, another request has taken the blocks and filled them."""
+    load = GroupsLoad(NORMATIVE, "prefix", 1)
+    one = load.made_of(NORMATIVE, blocks=7)
+
+    def served(tokens: list[int], computed: int) -> tuple[Any, int, Any]:
+        request = SimpleNamespace(request_id=f"{tokens}", all_token_ids=tokens, block_hashes=[], cache_salt=None)
+        request.num_computed_tokens = request.num_in_flight_tokens = 0
+        load.hash(request)
+        blocks, found, _ = one.get_computed_blocks(request)
+        if computed:
+            assert one.allocate_slots(request, computed - found, found, blocks) is not None
+            request.num_computed_tokens = computed
+        return request, found, blocks
+
+    one.free(served([1] * 4, 4)[0])
+    waiting, found, hits = served([1] * 6, 0)
+    assert found == SIZE
+    one.free(served([0] * 12, 12)[0])
+    try:
+        return one.allocate_slots(waiting, 6 - found, found, hits) is None
+    except StaleBlocksError:
+        return True
+
+
+def test_taken_hits_are_refused() -> None:
+    assert taken_hits_are_refused()
+
+
 BUGS = {
     "a block without its slots is quiet": Change(ordinary.goes_on_quietly, "slots > $its.quiet_until", "False"),
     "a request that went back to an earlier block is quiet": Change(
@@ -156,6 +187,10 @@ BUGS = {
         "($holding.registered, $holding.quiet_until) = ($position + 1, 0)",
         "holding.quiet_until = 0",
     ),
+    "what is taken after the look-up is not seen": Change(
+        ordinary.admit, "$seen.removals != pool.registered.removals", "False"
+    ),
+    "the buffer of another prefix": Change(PackedTables._packed_behind, "$its.has(before, start, data)", "True"),
     "a chain begins anew": Change(NextBlock._commit_next, "$links.contents[-1] if $position else None", "None"),
 }
 
@@ -164,7 +199,7 @@ BUGS = {
 def test_planted_bugs_are_noticed(bug: str) -> None:
     with planted(BUGS[bug]):
         try:
-            noticed = not (all_agree() and a_released_table_is_not_used())
+            noticed = not (all_agree() and a_released_table_is_not_used() and taken_hits_are_refused())
         except Exception:  # noqa: BLE001  # whatever breaks is noticed
             noticed = True
     assert noticed
