@@ -26,7 +26,7 @@ Copy = Callable[[Buffer | list[Buffer], int, bytes, int, memoryview], None]
 
 
 def refuse_large(size: int, largest: int, ring_bytes: int) -> NoReturn:
-    """Raises `TooLargeError`, which says of an item of so many bytes what it exceeds: what is allowed, or the ring."""
+    """Raises `TooLargeError` for an item of this size. The error names the limit: the largest item, or the ring."""
     if size > largest:
         raise TooLargeError(
             f"an item of {size} bytes exceeds max object size (max_object_size), which is {largest} bytes"

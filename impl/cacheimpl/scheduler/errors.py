@@ -27,7 +27,7 @@ class UnknownRequestError(SchedulerError, KeyError):
 
 
 class UnsupportedError(SchedulerError, NotImplementedError):
-    """A request or a setting asks for what is not served."""
+    """A request or a setting asks for an unsupported feature."""
 
     def __init__(self, what: Unsupported, text: str) -> None:
         super().__init__(what, text)

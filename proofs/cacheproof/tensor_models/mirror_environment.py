@@ -265,7 +265,7 @@ def abort(config: Config, state: State, sender: Tensor, which: Tensor) -> Result
 
 
 def of_channel(queue: str, change: Callable[[Any, Tensor], Any], *, behind: int = 0, touches: bool = False) -> Function:
-    """The fault that changes a queue of a link, where so many are there `behind` the one that it names."""
+    """The fault that changes a queue of a link with this many messages `behind` the one that it names."""
 
     def fault(config: Config, state: State, sender: Tensor, which: Tensor) -> Result:
         link = link_of(state, sender)

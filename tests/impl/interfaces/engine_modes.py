@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 ITEMS, PROMPTS = "items", "prompts"
-"""What is not split: the items of a prompt (`disable_chunked_mm_input`), or prompts (no chunked prefill)."""
+"""Parts of a prompt that stay whole: its items (`disable_chunked_mm_input`), or all of it (no chunked prefill)."""
 
 
 class Mode(NamedTuple):
@@ -84,7 +84,7 @@ class Shape(NamedTuple):
     """The most tokens of a prompt in a step (`long_prefill_token_threshold`); 0 for no limit."""
 
     def within(self, unsplit: str, limit: int) -> Shape:
-        """As an engine is set up that does not split these: what is not split fits a step. `limit` is a prompt's."""
+        """The settings of an engine that does not split these parts. Each fits into a step. `limit` is a prompt's."""
         if not unsplit:
             return self
         least = max(self.lengths) if unsplit == ITEMS else limit

@@ -29,7 +29,7 @@ ENCODER_MANAGERS = {
 
 
 class WrongReadError(Exception):
-    """A step reads what is not there."""
+    """A step reads a slot or an output that was not written."""
 
 
 class Load:

@@ -60,7 +60,7 @@ def test_loads_with_images(version: str, group: str) -> None:
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("version", ERAS)
 def test_loads_with_whole_prompts(version: str) -> None:
-    """Without chunked prefill an era plans as its release does, and no step reads what is not there."""
+    """Without chunked prefill an era plans as its release does, and no step reads an output that is not there."""
     report = loads_of(version, "whole prompts", ERAS[version], NORMATIVE)
     assert list(report) == list(engine_modes.GROUPS["whole prompts"])
     for mode, found in report.items():
