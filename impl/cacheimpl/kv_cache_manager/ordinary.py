@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from cacheimpl.kv_cache_manager.blocks import KVCacheBlock, keys_of
 from cacheimpl.kv_cache_manager.contents import Links, Piece, check_request, contents_of
 from cacheimpl.kv_cache_manager.finding import Holding
-from cacheimpl.kv_cache_manager.next_block import NextBlock
 from cacheimpl.kv_cache_manager.packed import PackedTables
 from cacheimpl.kv_cache_manager.progress import executed_of
 from cacheimpl.kv_cache_manager.reach import Kind
@@ -19,7 +18,7 @@ from cacheimpl.kv_cache_manager.rules import Register
 from cacheimpl.request import ComputedRequest
 
 
-class TokenTables(NextBlock, PackedTables):
+class TokenTables(PackedTables):
     """The tables of layers that read all tokens, a window of them, or a chunk."""
 
     def advance(self, request: ComputedRequest, holding: Holding, computed: int, executed: int, end: int) -> None:
@@ -65,7 +64,7 @@ def goes_on_quietly(
     for its in holdings:
         if slots > its.quiet_until or its.loads or its.request is not request:
             return False
-        if not its.quiet_from <= computed <= its.scheduled or total < its.quiet_from:
+        if executed < its.computed or not its.quiet_from <= computed <= its.scheduled or total < its.quiet_from:
             return False
     for its in holdings:
         its.computed, its.scheduled = executed, end

@@ -25,7 +25,7 @@ from cacheimpl.request import ComputedRequest
 
 
 class PackedTables(Tables):
-    """The tables of full attention, with contents in one buffer for each prefix."""
+    """Tables of layers that read tokens, with contents in one buffer for each prefix."""
 
     def found_packed(self, request: ComputedRequest) -> list[KVCacheBlock] | None:
         """The blocks of the longest cached prefix of the request, compared with its tokens at once (KV-7)."""

@@ -28,7 +28,7 @@ class Unsupported(Enum):
         "windows, chunks and cross attention with blocks larger than hash blocks, together with hits within a block"
     )
     EAGLE_WITH_PARTIAL_HITS = "`use_eagle` together with hits within a block or `num_hash_lookahead_tokens`"
-    PREFILL_LOOKAHEAD = "`num_prefill_lookahead` above 0 without `num_hash_lookahead_tokens`, or above it"
+    PREFILL_LOOKAHEAD = "`num_prefill_lookahead` above `num_hash_lookahead_tokens`, or above 1 with one group of layers"
     EXTERNAL_BEHIND_PARTIAL_HIT = "external tokens behind a hit that ends within a block"
     GROUP_ALONE_BY_HASH = "windows, chunks and cross attention that are looked up by themselves"
     ENCODER_TOKENS = "`num_encoder_tokens` without cross attention"

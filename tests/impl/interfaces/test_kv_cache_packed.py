@@ -49,6 +49,13 @@ class Load:
         self.ended: list[list[int]] = []
         self.made = 0
 
+    odds = 0.4, 0.85, 0.95
+    """Of an arrival, of a step or that, of an end or those."""
+
+    def remembers(self) -> bool:
+        """Whether both managers know the same of the blocks in their tables."""
+        return remembers(self.short, self.general)
+
     def made_of(self, rules: Rules) -> Any:
         """A manager."""
         return manager(rules, self.hash_size)
@@ -172,17 +179,17 @@ class Load:
         """Whether a random run is the same in both."""
         for _ in range(steps):
             chance = self.draw.random()
-            if len(self.running) < 4 and chance < 0.4:
+            if len(self.running) < 4 and chance < self.odds[0]:
                 same = self.arrive()
-            elif self.running and chance < 0.85:
+            elif self.running and chance < self.odds[1]:
                 same = self.go_on()
-            elif self.running and chance < 0.95:
+            elif self.running and chance < self.odds[2]:
                 same = self.end(self.draw.choice(self.running))
             else:
                 same = self.disturb()
             if not (same and self.both(self.shown)):
                 return False
-        return remembers(self.short, self.general)
+        return self.remembers()
 
 
 def taken_out(manager: Any, number: int) -> bool:
