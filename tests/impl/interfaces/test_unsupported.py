@@ -13,6 +13,10 @@ from tests.impl.interfaces.kv_requests import later_request
 from cacheimpl.kv_cache_manager import KV_2025_10, KVCacheBlocks, LaterKVCacheManager
 from cacheimpl.kv_cache_manager.errors import UnsupportedError
 from cacheimpl.kv_cache_manager.unsupported import Unsupported
+from cacheimpl.scheduler.engine import Scheduler
+from cacheimpl.scheduler.errors import UnsupportedError as SchedulerUnsupportedError
+from cacheimpl.scheduler.settings import Settings
+from cacheimpl.scheduler.unsupported import Unsupported as OfScheduler
 
 
 def layers(name: str, size: int = 4, **more: Any) -> Any:
@@ -101,6 +105,40 @@ def replicated() -> Any:
     for group in config.kv_cache_groups:
         group.kv_cache_spec.dcp_sharded = False
     return config
+
+
+SETTINGS = Settings(
+    block_size=4, num_gpu_blocks=8, max_num_batched_tokens=8, max_num_seqs=2, max_model_len=16, max_requests=4
+)
+
+
+def asked(**attributes: Any) -> object:
+    """A request with these attributes, in a scheduler without the settings for them."""
+    request: Any = SimpleNamespace(request_id="0", prompt_token_ids=[1, 2], max_tokens=2, **attributes)
+    return Scheduler(SETTINGS).add_request(request)
+
+
+OF_THE_SCHEDULER: dict[OfScheduler, dict[str, Any]] = {
+    OfScheduler.ADAPTERS: {"lora_request": "an adapter"},
+    OfScheduler.EXTERNAL_KV: {"kv_transfer_params": {}},
+    OfScheduler.POOLING: {"pooling_params": object()},
+    OfScheduler.EMBEDDINGS: {"prompt_embeds": object()},
+}
+"""Two more are not of a request: `ENCODER_CONNECTOR`, and `KERNELS` (see `test_kernels_rounds`)."""
+
+
+def test_encoder_outputs_from_elsewhere_are_refused_by_name() -> None:
+    with pytest.raises(SchedulerUnsupportedError) as refused:
+        Scheduler(SETTINGS).expect_output("an item")
+    assert refused.value.what is OfScheduler.ENCODER_CONNECTOR
+
+
+@pytest.mark.parametrize("what", OF_THE_SCHEDULER, ids=lambda what: what.name)
+def test_each_is_refused_of_a_request_by_its_name(what: OfScheduler) -> None:
+    with pytest.raises(SchedulerUnsupportedError) as refused:
+        asked(**OF_THE_SCHEDULER[what])
+    assert refused.value.what is what
+    assert str(refused.value) == refused.value.args[1]
 
 
 @pytest.mark.parametrize("what", Unsupported, ids=lambda what: what.name)
