@@ -112,10 +112,10 @@ SETTINGS = Settings(
 )
 
 
-def asked(**attributes: Any) -> object:
+def ask(**attributes: Any) -> None:
     """A request with these attributes, in a scheduler without the settings for them."""
     request: Any = SimpleNamespace(request_id="0", prompt_token_ids=[1, 2], max_tokens=2, **attributes)
-    return Scheduler(SETTINGS).add_request(request)
+    Scheduler(SETTINGS).add_request(request)
 
 
 OF_THE_SCHEDULER: dict[OfScheduler, dict[str, Any]] = {
@@ -136,7 +136,7 @@ def test_encoder_outputs_from_elsewhere_are_refused_by_name() -> None:
 @pytest.mark.parametrize("what", OF_THE_SCHEDULER, ids=lambda what: what.name)
 def test_each_is_refused_of_a_request_by_its_name(what: OfScheduler) -> None:
     with pytest.raises(SchedulerUnsupportedError) as refused:
-        asked(**OF_THE_SCHEDULER[what])
+        ask(**OF_THE_SCHEDULER[what])
     assert refused.value.what is what
     assert str(refused.value) == refused.value.args[1]
 
