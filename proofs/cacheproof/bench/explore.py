@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from cacheproof.bench.measure import Benchmark, Contender, InTurns, Work
 from cacheproof.model.registry import component_named
 from cacheproof.model.scope import scope_named
-from cacheproof.search.campaign import ENGINES, engine_named
+from cacheproof.search.campaign import ENGINES, engine_module, engine_named
+from cacheproof.search.native import THOROUGH_FROM
 from cacheproof.search.result import Ending
 from cacheproof.search.worker import NATIVE, REFERENCE
 
@@ -22,13 +23,14 @@ class Exploring(InTurns):
     """One engine; each turn explores the same scope."""
 
     def __init__(self, engine: str, component: str, scope: str) -> None:
-        self.explore = engine_named(engine)
+        self.engine, self.explore = engine_module(engine), engine_named(engine)
         self.component = component_named(component)
         self.scope = scope_named(self.component, scope)
 
     def warm_up(self) -> None:
-        """Explore a small scope, which compiles the library; the reference engine has nothing to warm up."""
+        """Compile the library as for a large run; the reference engine has nothing to warm up."""
         if self.explore is not engine_named(REFERENCE):
+            self.engine.prepare(self.component, self.component.normative, THOROUGH_FROM)
             self.turn(-1)
 
     def turn(self, number: int) -> Work:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -82,8 +82,11 @@ class EngineModule(Protocol):
         """Why the engine cannot explore this variant as planned, in this configuration if one is given; or None."""
         ...
 
-    def prepare(self, component: AnyComponent, variant: AnyVariant) -> None:
-        """Do what takes long before the first run of a variant, and is kept for all of its runs."""
+    def prepare(self, component: AnyComponent, variant: AnyVariant, states: int = 0) -> None:
+        """Do what takes long before the first run of a variant, and is kept for all of its runs.
+
+        These are expected to have so many `states` together, or an unknown number.
+        """
         ...
 
 
@@ -117,7 +120,7 @@ SHARED_FROM = 20_000
 SMALL = 1_500
 """States of a scope that asks for progress, up to which an engine that does not judge it explores it by default."""
 COMPILED_FROM = 10_000
-"""Expected states of a variant's runs from which it is compiled. The compiler takes 7 to 20 seconds."""
+"""Expected states of a variant's runs from which it is compiled. The compiler takes 4 to 15 seconds."""
 
 
 MORE = 1.02
@@ -257,7 +260,7 @@ def is_left_out(engine: EngineModule, scope: Scope, tag: str) -> bool:
 
 
 class Library(NamedTuple):
-    """A variant that is compiled before its runs begin, so that several are compiled at a time."""
+    """A variant that is compiled for its runs."""
 
     component: str
     variant: str
@@ -269,9 +272,26 @@ class Library(NamedTuple):
         return component, Plan(normal_form=self.normal_form).explored(component.variants[self.variant])
 
 
+class Compilation(NamedTuple):
+    """What is done before the runs begin, so that several variants are compiled at a time."""
+
+    library: Library
+    states: int
+    """How many the variant's runs are expected to have together."""
+
+
 def _library(task: Task) -> Library:
     plan = scope_named(component_named(task.component), task.scope).plan
     return Library(task.component, task.variant, plan.normal_form)
+
+
+def _expected(tasks: Iterable[Task]) -> dict[Library, int]:
+    """How many states the runs of each variant are expected to have together."""
+    expected: dict[Library, int] = {}
+    for task in tasks:
+        library = _library(task)
+        expected[library] = expected.get(library, 0) + (_expectation(task).states or 0)
+    return expected
 
 
 def with_faster_engines(tasks: Sequence[Task]) -> tuple[list[Task], list[str]]:
@@ -279,13 +299,9 @@ def with_faster_engines(tasks: Sequence[Task]) -> tuple[list[Task], list[str]]:
 
     A run is compiled with the others of its variant if they are expected to have many states together.
     """
-    expected: dict[Library, int] = {}
-    for task in tasks:
-        library = _library(task)
-        expected[library] = expected.get(library, 0) + (_expectation(task).states or 0)
     compiled: set[Library] = set()
     reasons: dict[str, None] = {}
-    for library, states in expected.items():
+    for library, states in _expected(tasks).items():
         if states >= COMPILED_FROM:
             reason = engine_module(NATIVE).cannot(*library.subject(), Plan())
             if reason is None:
@@ -320,6 +336,9 @@ def perform(task: Task, watch: Watch | None = None, effort: Effort = Effort(), s
     share = effort.shares.get(task, 0.0)
 
     def explored(subject: Subject) -> Exploration:
+        if effort.cluster is None:
+            states = scope.expectation(task.variant).states or 0
+            engine_module(subject.engine).prepare(component, subject.plan.explored(variant), states)
         return engine_named(subject.engine)(
             component,
             variant,
@@ -397,8 +416,8 @@ def perform_all(tasks: Sequence[Task], effort: Effort, show: Show) -> Iterator[R
     if alone or effort.jobs == 1 or len(tasks) < 2 or shared_by > 1:
         yield from _one_after_another(tasks, effort, shared_by, show)
     else:
-        libraries = dict.fromkeys(_library(task) for task in tasks if task.engine == NATIVE)
-        works: list[Library | Task] = [*libraries, *tasks]
+        expected = _expected(task for task in tasks if task.engine == NATIVE)
+        works: list[Compilation | Task] = [*(Compilation(*each) for each in expected.items()), *tasks]
         with suppress(KeyboardInterrupt):  # the runs in progress have ended with what is known
             for run in workers.shared_out(
                 partial(_perform_in_worker, effort), works, min(effort.jobs, len(works)), show=show
@@ -429,10 +448,10 @@ def _tell(show: Show, task: Task, snapshot: Snapshot) -> None:
 # In worker processes ------------------------------------------------------------------------------------------------
 
 
-def _perform_in_worker(effort: Effort, task: Library | Task) -> Run | None:
-    if isinstance(task, Library):
-        workers.tell(f"{task.component} {task.variant}: compiling")
-        engine_module(NATIVE).prepare(*task.subject())
+def _perform_in_worker(effort: Effort, task: Compilation | Task) -> Run | None:
+    if isinstance(task, Compilation):
+        workers.tell(f"{task.library.component} {task.library.variant}: compiling")
+        engine_module(NATIVE).prepare(*task.library.subject(), task.states)
         return None
     try:
         return perform(task, lambda snapshot: _report_from_worker(task, snapshot), effort)

@@ -74,7 +74,7 @@ def cannot(component: AnyComponent, variant: AnyVariant, plan: Plan, config: Any
     return None
 
 
-def prepare(component: AnyComponent, variant: AnyVariant) -> None:
+def prepare(component: AnyComponent, variant: AnyVariant, states: int = 0) -> None:
     """There is nothing to prepare."""
 
 

@@ -119,7 +119,7 @@ class CudaCrew(Alone):
         return [getattr(self.shard_on_device, question.__name__)(*own) for own in arguments]
 
 
-def prepare(component: AnyComponent, variant: AnyVariant) -> None:
+def prepare(component: AnyComponent, variant: AnyVariant, states: int = 0) -> None:
     """Compile the variant, unless that was done before. Raises CompileError, NoDeviceError and InputError."""
     loaded(component, variant, emulated=False)
 

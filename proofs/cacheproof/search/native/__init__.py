@@ -91,9 +91,13 @@ class NativeCrew(Alone):
         return [getattr(self.native, question.__name__)(*own) for own in arguments]
 
 
-def prepare(component: AnyComponent, variant: AnyVariant) -> None:
+THOROUGH_FROM = 2_000_000
+"""Expected states of a variant's runs from which a thorough compilation pays."""
+
+
+def prepare(component: AnyComponent, variant: AnyVariant, states: int = 0) -> None:
     """Compile the variant, unless that was done before. Raises CompileError and InputError."""
-    compiled(component, variant)
+    compiled(component, variant, thorough=states >= THOROUGH_FROM)
 
 
 judges_progress = True

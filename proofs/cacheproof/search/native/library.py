@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from cacheproof.model.registry import AnyComponent, AnyVariant
-from cacheproof.search.native.build import ready
+from cacheproof.search.native.build import QUICK, THOROUGH, ready
 from cacheproof.search.native.glue import Glue
 from cacheproof.search.native.types import BOOL, EnumType, Holder, Pairs, Record, Tup, Type, field_names
 from cacheproof.search.native.unit import CompileError, literal_of_enum
@@ -25,6 +26,7 @@ class Compiled(NamedTuple):
     library: ctypes.CDLL
     name: str
     """Says what it was made of."""
+    thorough: bool
     config: Type
     state: Type
     operations: tuple[type[Operation], ...]
@@ -51,18 +53,22 @@ def library_name(component: AnyComponent, variant: AnyVariant) -> str:
     return f"{component.name}-{variant.tag}"
 
 
-def compiled(component: AnyComponent, variant: AnyVariant) -> Compiled:
-    """The variant as a library. Raises CompileError where the compiler lacks a construct, and InputError."""
+def compiled(component: AnyComponent, variant: AnyVariant, *, thorough: bool = False) -> Compiled:
+    """The variant as a library; a `thorough` one takes longer to compile, and less long to run.
+
+    Raises CompileError where the compiler lacks a construct, and InputError.
+    """
     key = component.name, id(variant)
-    if key not in _LOADED:
+    kept = _LOADED.get(key)
+    if kept is None or (thorough and not kept.thorough):
         glue = translated(component, variant)
-        name = library_name(component, variant)
+        wanted = partial(ready, glue.text, library_name(component, variant), optimised=THOROUGH if thorough else QUICK)
         try:
-            _LOADED[key] = loaded(ready(glue.text, name), glue)
+            _LOADED[key] = loaded(wanted(), glue)
         except OSError as error:
             if NO_NEAR_ROOM not in str(error):
                 raise
-            _LOADED[key] = loaded(ready(glue.text, name, more=(FAR_CONTEXT,)), glue)
+            _LOADED[key] = loaded(wanted(more=(FAR_CONTEXT,)), glue)
     return _LOADED[key]
 
 
@@ -72,7 +78,8 @@ def loaded(file: Path, glue: Glue) -> Compiled:
     _declare(library)
     return Compiled(
         library,
-        file.stem,
+        file.stem.removesuffix(THOROUGH).removesuffix(QUICK),
+        file.stem.endswith(THOROUGH),
         glue.config,
         glue.state,
         tuple(glue.operations),

@@ -13,15 +13,13 @@ from typing import Any
 from cacheproof.model.plan import Plan
 from cacheproof.model.registry import AnyComponent, AnyVariant
 from cacheproof.search import native
-from cacheproof.search.native.build import RefusedError, ready
+from cacheproof.search.native.build import QUICK, RefusedError, ready
 from cacheproof.search.native.forms import ORIGINAL, Form, Forms
 from cacheproof.search.native.glue import Glue
 from cacheproof.search.native.library import INT, NUMBER, POINTER, Compiled, declare, library_name, loaded
 from cacheproof.search.native.shard import NativeShard
 from cacheproof.search.result import Exploration
 
-OPTIMISED = "-O1"
-"""Of libraries that explore small scopes only: the compilation takes half as long as with more."""
 FUNCTION = re.compile(r"^// .*? \(form (\d+)\)$|^// ")
 
 
@@ -71,7 +69,7 @@ class Several:
 
 
 def several(
-    component: AnyComponent, variant: AnyVariant, forms: Sequence[Form], folder: Path, optimised: str = OPTIMISED
+    component: AnyComponent, variant: AnyVariant, forms: Sequence[Form], folder: Path, optimised: str = QUICK
 ) -> Several:
     """Compile the forms into one library in the folder. Raises CompileError and InputError for the variant itself.
 

@@ -72,7 +72,7 @@ def explore(
         raise InputError(f"{error}: explore this scope with the reference engine") from None
 
 
-def prepare(component: AnyComponent, variant: AnyVariant) -> None:
+def prepare(component: AnyComponent, variant: AnyVariant, states: int = 0) -> None:
     """There is nothing to prepare."""
 
 

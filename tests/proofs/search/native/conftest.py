@@ -19,6 +19,6 @@ def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         shutil.copy(build.HERE / name, tmp_path / name)
     monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
     monkeypatch.setattr(build, "HERE", tmp_path)
-    monkeypatch.setattr(build, "FLAGS", tuple("-O0" if flag.startswith("-O") else flag for flag in build.FLAGS))
+    monkeypatch.setattr(library, "QUICK", "-O0")
     monkeypatch.setattr(library, "_LOADED", {})
     return tmp_path
