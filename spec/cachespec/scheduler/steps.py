@@ -27,7 +27,7 @@ from cachespec.scheduler.operations import (
 )
 from cachespec.scheduler.readiness_properties import READINESS, could_join, rank
 from cachespec.scheduler.session_properties import SESSION_STEPS
-from cachespec.scheduler.state import ABANDONED, LOADED, LOADING, Scheduled, View
+from cachespec.scheduler.state import ABANDONED, LOADED, LOADING, Plan, Scheduled, View
 from cachespec.scheduler.transfer_properties import TRANSFER_STEPS
 from cachespec.scheduler.view import (
     accounted,
@@ -166,14 +166,25 @@ def what_flies_is_held(config: Config, before: View, op: Operation, outcome: Out
 
 
 def what_flies_is_resident(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    """A plan before a reset does not need what a plan behind it has encoded again."""
     if isinstance(op, ResetEncoderCache):
         return True
     return all(
-        is_resident(config, after, part.request, index) or not is_resident(config, before, part.request, index)
-        for plan in after.plans
+        is_resident(config, after, part.request, index)
+        or not is_resident(config, before, part.request, index)
+        or any(encodes(config, later, part.request, index) for later in after.plans[place + 1 :])
+        for place, plan in enumerate(after.plans)
         for part in plan.scheduled
         if not part.void
         for index in part.relies
+    )
+
+
+def encodes(config: Config, plan: Plan, request: int, index: int) -> bool:
+    """Whether the plan encodes the content of this item."""
+    content = items_of(config, request)[index][0]
+    return any(
+        items_of(config, part.request)[encoded][0] == content for part in plan.scheduled for encoded in part.encode
     )
 
 
