@@ -133,6 +133,7 @@ CLAIMS = {
     "smt": "proved",
     "composition": "proved",
     "implementation": "proved at stated shapes",
+    "implementation-turns": "proved",
     "crosshair": "confirmed",
     "implementation-crosshair": "confirmed",
 }
@@ -170,6 +171,11 @@ def proved(found: list[Record]) -> str:
 def at_shapes(found: list[Record]) -> str:
     """How many obligations about the tensor code are proved, and at which shapes."""
     return f"{count(len(found), 'obligation')} of the tensor code proved at stated shapes: {bounds(found)}"
+
+
+def in_bursts(found: list[Record]) -> str:
+    """How many obligations about bursts are proved, whatever the number of turns."""
+    return f"{count(len(found), 'obligation')} about bursts of the tensor code proved for any number of turns"
 
 
 def confirmed(found: list[Record]) -> str:
@@ -234,6 +240,7 @@ METHODS = (
     Method("proved", "prove", obligations("smt"), proved),
     Method("proved of its parts", "prove", obligations("composition"), proved),
     Method("proved at stated shapes", "prove", obligations("implementation"), at_shapes),
+    Method("proved for any number of turns", "prove", obligations("implementation-turns"), in_bursts),
     Method("confirmed to a bound", "prove", obligations("crosshair"), confirmed),
     Method("implementation confirmed to a bound", "prove", obligations("implementation-crosshair"), confirmed_beside),
     Method("explored for any numbers", "regions", whole, for_any_numbers),

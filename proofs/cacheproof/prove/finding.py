@@ -40,6 +40,8 @@ GOOD = frozenset({Verdict.PROVED, Verdict.PROVED_AT_SHAPES, Verdict.CONFIRMED})
 SMT, CROSSHAIR, IMPLEMENTATION = "smt", "crosshair", "implementation"
 COMPOSITION = "composition"
 """The code of a component is followed, by types: it changes its parts by their own operations only."""
+IMPLEMENTATION_TURNS = "implementation-turns"
+"""Bursts of the tensor code are the calls one after the other, by induction over the turns."""
 IMPLEMENTATION_CROSSHAIR = "implementation-crosshair"
 """Contracts that run the implementation beside the specification."""
 

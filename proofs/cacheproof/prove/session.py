@@ -16,7 +16,15 @@ from cacheproof.foundation.workers import shared_out, stopped, tell
 from cacheproof.model.fingerprint import implementation_digest
 from cacheproof.model.store import save
 from cacheproof.prove import composition
-from cacheproof.prove.finding import COMPOSITION, CROSSHAIR, IMPLEMENTATION, IMPLEMENTATION_CROSSHAIR, SMT, Finding
+from cacheproof.prove.finding import (
+    COMPOSITION,
+    CROSSHAIR,
+    IMPLEMENTATION,
+    IMPLEMENTATION_CROSSHAIR,
+    IMPLEMENTATION_TURNS,
+    SMT,
+    Finding,
+)
 from cacheproof.prove.ledger import confirm, confirm_beside
 from cacheproof.prove.proof import INITIAL, Proof
 from cacheproof.prove.prover import prove_at
@@ -24,6 +32,7 @@ from cacheproof.prove.witness import Examples, examples
 
 if TYPE_CHECKING:
     from cacheproof.prove.implementation.correspondence import Correspondence
+    from cacheproof.prove.implementation.turns.induction import ManyTurns
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +58,9 @@ CORRESPONDENCES: Mapping[str, tuple[Correspondence, ...]] = discover(
     "cacheproof.prove.implementation.correspondences", "CORRESPONDENCES", tuple
 )
 """Proofs about the tensor code of each component: they need torch, so they are imported when asked for."""
+
+TURNS: Mapping[str, tuple[ManyTurns, ...]] = discover("cacheproof.prove.implementation.turns.bursts", "BURSTS", tuple)
+"""Proofs about bursts of any number of turns; they need torch, too."""
 
 SECONDS_TO_STOP = 5.0
 """After Ctrl-C, for a solver to end its question."""
@@ -152,6 +164,8 @@ class Part(NamedTuple):
             return f"{self.component}: its parts"
         if self.number < 0:
             return f"{self.component}: contracts"
+        if self.method == IMPLEMENTATION_TURNS:
+            return f"{self.component}: {self.place}, any number of turns"
         if self.method == IMPLEMENTATION:
             return f"{self.component}: {self.place}, {CORRESPONDENCES[self.component][self.number].shape}"
         return f"{self.component}: {self.place}, proof {self.number + 1} of {len(PROOFS[self.component])}"
@@ -168,13 +182,18 @@ class Part(NamedTuple):
         if self.number < 0:
             yield from confirm(self.component, modules_in(CONTRACTS)[self.component])
             return
+        if self.method == IMPLEMENTATION_TURNS:
+            from cacheproof.prove.implementation.turns.induction import prove_turns  # noqa: PLC0415  # it needs torch
+
+            yield from prove_turns(self.component, TURNS[self.component][self.number])
+            return
         if self.method == IMPLEMENTATION:
             from cacheproof.prove.implementation.prover import prove_place  # noqa: PLC0415  # it needs torch
 
             yield from prove_place(CORRESPONDENCES[self.component][self.number], self.place)
             return
         proof = PROOFS[self.component][self.number]
-        reachable = {} if self.place == INITIAL else _examples(self.component, self.number)
+        reachable = {} if self.place == INITIAL else examples_of(self.component, self.number)
         yield from prove_at(proof, self.place, reachable, ask_second=ask_second)
 
 
@@ -190,10 +209,13 @@ def parts_of(what: Chosen) -> Iterator[Part]:
     for name, numbers in what.shapes.items():
         for number in numbers:
             yield from (Part(name, number, place, IMPLEMENTATION) for place in CORRESPONDENCES[name][number].places())
+        for number, burst in enumerate(TURNS.get(name, ())):
+            yield Part(name, number, burst.name, IMPLEMENTATION_TURNS)
 
 
 @cache
-def _examples(component: str, number: int) -> Examples:
+def examples_of(component: str, number: int) -> Examples:
+    """Reachable steps for the witnesses of one of the component's proofs: looked for once."""
     return examples(PROOFS[component][number])
 
 
@@ -213,7 +235,7 @@ def keep(what: Chosen, findings: Iterable[Finding]) -> None:
     """Store the rows of each component that was run."""
     rows = [one.record() for one in findings]
     for name in dict.fromkeys([*what.obligations, *what.wholes, *what.contracts, *what.shapes, *what.beside]):
-        for method in (SMT, COMPOSITION, CROSSHAIR, IMPLEMENTATION, IMPLEMENTATION_CROSSHAIR):
+        for method in (SMT, COMPOSITION, CROSSHAIR, IMPLEMENTATION, IMPLEMENTATION_TURNS, IMPLEMENTATION_CROSSHAIR):
             mine = [row for row in rows if row["component"] == name and row["method"] == method]
             if mine:
                 of_code = {} if method in (SMT, COMPOSITION, CROSSHAIR) else {"implementation": implementation_digest()}

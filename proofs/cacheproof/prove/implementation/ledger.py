@@ -85,8 +85,11 @@ OPEN: Mapping[str, str] = MappingProxyType({
     "cacheimpl.scheduler.single:with_slots": ROUND,
     "cacheimpl.scheduler.single:with_transfer": ROUND,
     "cacheimpl.scheduler.state:empty": PARAMETERS,
-    "cacheimpl.scheduler.transferring": ROUND,
-    "cacheimpl.scheduler.transfers": SETTING,
+    "cacheimpl.scheduler.transferring:blocks_for": ROUND,
+    "cacheimpl.scheduler.transferring:loading_in_step": ROUND,
+    "cacheimpl.scheduler.transferring:may_be_overwritten": ROUND,
+    "cacheimpl.scheduler.transferring:reserve": ROUND,
+    "cacheimpl.scheduler.transferring:waits_with_blocks": ROUND,
     "cacheimpl.writing:_put_in_place": IN_PLACE,
     "cacheimpl.writing:_put_rows_in_place": IN_PLACE,
 })  # fmt: skip
@@ -95,10 +98,6 @@ OPEN: Mapping[str, str] = MappingProxyType({
 OPEN_OPERATIONS: Mapping[str, Mapping[str, str]] = MappingProxyType({
     "scheduler": MappingProxyType({
         "schedule": ROUND,
-        "finish_load": SETTING,
-        "fail_load": SETTING,
-        "fail_step": SETTING,
-        "finish_send": SETTING,
     }),
 })  # fmt: skip
 """By component: the operations of which nothing is proved, and why."""

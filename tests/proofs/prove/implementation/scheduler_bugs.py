@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from tests.proofs.prove.implementation.bug import Bug
 
-from cacheimpl.scheduler import connector, lines, plans, requests, single
+from cacheimpl.scheduler import connector, lines, plans, requests, single, transfers
 
 NAME = "scheduler"
-TWO, ONE, GRAMMARS, CONNECTOR, RESET_RUNNING = range(5)
-"""Shapes: two requests; one; grammars; an encoder connector; one, and all that run are preempted."""
+TWO, ONE, GRAMMARS, CONNECTOR, RESET_RUNNING, _, MOVED, IN_STEP, LOAD_ENDS, STEP_ENDS, TWO_MOVED = range(11)
+"""Shapes: two requests; one; grammars; an encoder connector; one, and all that run are preempted; one whose KV is
+loaded and sent; one whose step loads; both where a failed load ends the request; two whose KV is loaded and sent."""
 ADD, ABORT, UPDATE, PREEMPT = "equal/add", "equal/abort", "equal/update", "equal/reset_running"
 
 BUGS = (
@@ -77,4 +78,51 @@ BUGS = (
         CONNECTOR,
     ),
     Bug(connector.lose_output, "with_phase(state, content, NOT_REMOTE)", "state", NAME, "equal/lose_output", CONNECTOR),
+    Bug(transfers.finish_load, "phase == ABANDONED", "phase == LOADED", NAME, "equal/finish_load", MOVED),
+    Bug(
+        transfers.finish_load,
+        "with_phase($x, request, loading, LOADED, tokens)",
+        "with_phase($x, request, loading, LOADING, tokens)",
+        NAME,
+        "equal/finish_load",
+        MOVED,
+    ),
+    Bug(transfers.finish_load, "loading | abandoned", "loading", NAME, "equal/finish_load", TWO_MOVED),
+    Bug(transfers.freed, "only(config, condition, request)", "request[None]", NAME, "equal/finish_send", MOVED),
+    Bug(
+        transfers.with_phase,
+        "is_row(state.transfer, request) & condition",
+        "condition.expand(state.transfer.shape)",
+        NAME,
+        "equal/finish_send",
+        TWO_MOVED,
+    ),
+    Bug(
+        transfers.whole_tokens,
+        "torch.maximum(row(state.kv.computed, request), brought)",
+        "brought",
+        NAME,
+        "equal/fail_load",
+        MOVED,
+    ),
+    Bug(
+        transfers.whole_tokens,
+        "torch.minimum(blocks * config.block_size, row(state.brought, request))",
+        "blocks * config.block_size",
+        NAME,
+        "equal/fail_load",
+        MOVED,
+    ),
+    Bug(transfers.fail_load, "without(state.waiting, leaving)", "state.waiting", NAME, "equal/fail_load", LOAD_ENDS),
+    Bug(transfers.gone_back, "state._replace(kv=kv)", "state", NAME, "equal/fail_step", IN_STEP),
+    Bug(
+        transfers.failed_step,
+        "torch.where(mine, tokens, after.computed)",
+        "after.computed",
+        NAME,
+        "equal/fail_step",
+        IN_STEP,
+    ),
+    Bug(transfers.failed_step, "$turn & ~row(state.void[0], request)", "$turn", NAME, "equal/fail_step", IN_STEP),
+    Bug(transfers.failed_step, "after._replace(encoder=encoder)", "after", NAME, "equal/fail_step", STEP_ENDS),
 )

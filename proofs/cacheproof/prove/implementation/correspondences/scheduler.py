@@ -12,19 +12,29 @@ from torch.utils._pytree import tree_leaves
 from cacheimpl.scheduler.layout import nested
 from cacheproof.prove.implementation import cells
 from cacheproof.prove.implementation.cells import Cell
-from cacheproof.prove.implementation.correspondence import Correspondence
+from cacheproof.prove.implementation.correspondence import Correspondence, number
 from cacheproof.prove.implementation.correspondences import encoder_cache, kv_blocks
 from cacheproof.prove.implementation.encodings import dense_ranks, within
-from cacheproof.prove.implementation.finite import FiniteMap, FiniteSequence, value_of
+from cacheproof.prove.implementation.finite import FiniteMap, FiniteSequence, cell_of, value_of
 from cacheproof.prove.implementation.finite_lists import FiniteLine, FiniteList
 from cacheproof.prove.implementation.tensors import CellTensor
 from cacheproof.prove.implementation.tensors import of as known
 from cachespec.kernel import FROZEN, Operation
 from cachespec.kv_blocks import rolling_back, transitions
-from cachespec.scheduler import configuration, parts, requests
+from cachespec.scheduler import configuration, parts, requests, transfers
 from cachespec.scheduler import operations as calls
 from cachespec.scheduler.configuration import LENGTH, Config
-from cachespec.scheduler.state import Plan, Scheduled, State, Transfer
+from cachespec.scheduler.state import (
+    ABANDONED,
+    LOADED,
+    LOADING,
+    LOADS_IN_STEP,
+    SENDING,
+    Plan,
+    Scheduled,
+    State,
+    Transfer,
+)
 from cachespec.scheduler.worker import initial_worker
 
 BLOCK_SIZE = kv_blocks.BLOCK_SIZE
@@ -129,7 +139,7 @@ def plan_of(read: Read, place: int) -> Plan:
     return Plan(scheduled=scheduled, **lines, **spots)
 
 
-NOTHING = ("proposed", "queued", "transfer", "brought", "drafts", "open")
+NOTHING = ("proposed", "queued", "drafts", "open")
 """Fields that are 0 everywhere: of settings that are off at all shapes, and of rounds in progress."""
 
 
@@ -138,6 +148,12 @@ def off(config: Config) -> Iterator[str]:
     yield from NOTHING
     yield from () if any(config.grammars) else ("compiling",)
     yield from () if any(config.encoder_connector) else ("remote", "fetched")
+    yield from () if has_transfers(config) else ("transfer", "brought")
+
+
+def has_transfers(config: Config) -> bool:
+    """Whether loads of external KV end or fail, or the blocks of finished requests are sent."""
+    return any(config.loads_later) or any(config.sends) or config.load_failures == 1
 
 
 def invariant(config: Config, values: Any) -> Iterator[Cell]:
@@ -175,10 +191,38 @@ def of_a_request(read: Read, request: int) -> Iterator[Cell]:
     yield from within([computed], 0, cells.choose(runs, final - 1, 0))
     live = cells.some((runs, waits))
     yield from within([produced], 0, cells.choose(live, final - 1 - read.config.prompts[request], 0))
-    yield cells.some((runs, cells.equal(state.kv.blocks.cells[request], 0)))
+    yield cells.some((runs, *moving(read, request), cells.equal(state.kv.blocks.cells[request], 0)))
+    if has_transfers(read.config):
+        yield from of_a_transfer(read, request, waits, gone)
     width = state.encoder.held.shape[1]
     held = state.encoder.held.cells[request * width : (request + 1) * width]
     yield from (cells.some((runs, cells.inverse(one))) for one in held)
+
+
+def moving(read: Read, request: int) -> Iterator[Cell]:
+    """Whether a transfer reads or writes the request's blocks."""
+    return (cells.equal(read.state.transfer.cells[request], phase) for phase in (LOADING, LOADED, ABANDONED, SENDING))
+
+
+def of_a_transfer(read: Read, request: int, waits: Cell, gone: Cell) -> Iterator[Cell]:
+    """A request that waits for KV, or with it, has not run; loaded tokens have slots, and are not computed before.
+
+    The first step of a request loads only if `loads_later` is off.
+    """
+    phase, brought = (column.cells[request] for column in (read.state.transfer, read.state.brought))
+    loading, loaded, abandoned, sending = moving(read, request)
+    computed, planned = (column.cells[request] for column in (read.state.kv.computed, read.state.kv.scheduled))
+    in_step = cells.equal(phase, LOADS_IN_STEP)
+    known: list[Cell] = [loading, loaded, abandoned] if any(read.config.loads_later) else [in_step]
+    known += [sending] if any(read.config.sends) else []
+    yield cells.some((*known, cells.equal(phase, 0)))
+    yield cells.some((cells.at_most(0, read.state.running.cells[request]), cells.inverse(in_step)))
+    yield cells.some((waits, cells.inverse(cells.some((loading, loaded)))))
+    yield cells.some((gone, cells.inverse(cells.some((abandoned, sending)))))
+    loads = cells.some((loading, loaded, abandoned, in_step))
+    yield from within([brought], 0, cells.choose(loads, read.config.prompts[request], 0))
+    slots = cells.every((cells.at_most(computed, brought), cells.at_most(brought, planned)))
+    yield cells.some((cells.inverse(loads), slots))
 
 
 def of_a_plan(read: Read, place: int) -> Iterator[Cell]:
@@ -220,10 +264,15 @@ def of_a_part(read: Read, place: int, request: int, has_part: Cell) -> Iterator[
 
 def operations(requests: int) -> Iterator[Operation]:
     """Each with every request."""
+    blocks: Any = number("whole blocks")
     for request in range(requests):
         yield calls.Add(request)
         yield calls.Abort(request)
         yield calls.Compile(request)
+        yield calls.FinishLoad(request)
+        yield calls.FinishSend(request)
+        yield calls.FailLoad(request, blocks)
+        yield calls.FailStep(request, blocks)
     yield calls.ResetPrefixCache()
     yield calls.ResetEncoderCache()
     yield calls.ResetRunning()
@@ -253,6 +302,7 @@ def of(shape: str, config: Config, kinds: Collection[type[Operation]], *, nightl
         invariant=invariant,
         operations=lambda: (call for call in operations(len(config.prompts)) if type(call) in kinds),
         operands=operands,
+        valid=valid,
         assumed=lambda values: [cells.less(values.kv_clock.cells[0], kv_blocks.LATEST)],
         compared=lambda state: state._replace(worker=()),
         numbers="any state of these numbers",
@@ -260,11 +310,21 @@ def of(shape: str, config: Config, kinds: Collection[type[Operation]], *, nightl
             (parts, "kv_config", readable_blocks),
             (requests, "kv_config", readable_blocks),
             (requests, "with_rejected", lambda config, state, part, accepted: state),  # only the worker's memory
+            (transfers, "kv_config", readable_blocks),
+            (transfers, "load_written", lambda config, state, request, tokens: state),  # only the worker's memory
+            (transfers, "load_lost", lambda config, state, request, tokens: state),
         ),
         modules=(transitions, rolling_back),
         nightly=nightly,
     )
     return one
+
+
+def valid(config: Config, state: Any, operation: Any) -> Iterator[Cell]:
+    """A load that fails has brought some blocks, and not all: from those of the hits on."""
+    if type(operation) in (calls.FailLoad, calls.FailStep):
+        blocks = cell_of(operation.blocks)
+        yield from within([blocks], 0, config.max_model_len // config.block_size)
 
 
 TWO = Config(
@@ -285,6 +345,14 @@ TWO = Config(
 ONE = TWO._replace(prompts=(2,), outputs=(2,), items=(((0, 0, 1),),), running_resets=1)
 """One request with an item, of 2 blocks, in a pool of 2."""
 
+MOVED = ONE._replace(external=(2,), loads_later=(1,), load_failures=1, sends=(1,), running_resets=0)
+"""One request that waits for external KV, and whose blocks are sent."""
+TWO_MOVED = TWO._replace(external=(2, 2), loads_later=(1, 1), load_failures=1, sends=(1, 1))
+"""Two such requests."""
+IN_STEP = ONE._replace(external=(2,), load_failures=1, running_resets=0)
+"""One request whose first step loads external KV, and may fail."""
+TRANSFERS = (calls.FinishLoad, calls.FinishSend, calls.FailLoad, calls.Add, calls.Abort, calls.Update)
+
 TWO_REQUESTS = "2 requests of 2 + 2 tokens with an item, in 2 blocks"
 ONE_REQUEST = "1 request of 2 + 2 tokens with an item, in 2 blocks"
 RESETS = (calls.ResetPrefixCache, calls.ResetEncoderCache)
@@ -299,4 +367,14 @@ CORRESPONDENCES = (
     ),
     of(f"{ONE_REQUEST}, one plan in flight", ONE, (calls.ResetRunning,), nightly=True),
     of(f"{ONE_REQUEST}, two plans in flight", ONE._replace(ahead=2), (calls.Abort,), nightly=True),
+    of(f"{ONE_REQUEST}, whose KV is loaded and sent", MOVED, TRANSFERS),
+    of(f"{ONE_REQUEST}, which its first step loads", IN_STEP, (calls.FailStep, calls.Abort, calls.Update)),
+    of(f"{ONE_REQUEST}, which ends if its load fails", MOVED._replace(failed_loads_end=1), (calls.FailLoad,)),
+    of(
+        f"{ONE_REQUEST}, which ends if its step fails",
+        IN_STEP._replace(failed_loads_end=1),
+        (calls.FailStep,),
+        nightly=True,
+    ),
+    of(f"{TWO_REQUESTS}, whose KV is loaded and sent", TWO_MOVED, (calls.FinishLoad, calls.FinishSend, calls.FailLoad)),
 )
