@@ -67,6 +67,7 @@ mutants: $(READY)  ## small changes of the normative transitions, and whether pr
 	$(BIN)/cacheproof mutants
 
 nightly-mutants: mutants
+	$(BIN)/cacheproof detection --check
 
 # Hostile files, networks and signals, killed processes, full disks. Each attack prints its seed, and how a failure is repeated.
 nightly-attacks: $(READY)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from types import FunctionType, ModuleType
 from typing import Any, get_args, get_type_hints
@@ -33,8 +33,13 @@ def own_functions(component: AnyComponent) -> list[FunctionType]:
 
 def reachable(component: AnyComponent) -> list[FunctionType]:
     """The normative transitions, the continuation, and every function of the specification that they call."""
+    return called_from(component, entrances(component))
+
+
+def called_from(component: AnyComponent, first: Iterable[Callable[..., Any]]) -> list[FunctionType]:
+    """These functions, and every function of the specification that they call, in the order in which they are met."""
     members = _members(component.normative.state)
-    pending: list[Callable[..., Any]] = list(entrances(component))
+    pending = list(first)
     home, found = home_of(component), dict[int, FunctionType]()
     while pending:
         function = inspect.unwrap(pending.pop(0))
@@ -43,6 +48,17 @@ def reachable(component: AnyComponent) -> list[FunctionType]:
         found[id(function)] = function
         pending += [one for one in _named(function, members) if not hasattr(one, "cache_clear")]
     return list(found.values())
+
+
+def by_operation(component: AnyComponent) -> dict[str, list[FunctionType]]:
+    """By the name of each operation: the component's own functions that its normative transition calls."""
+    home = home_of(component)
+    return {
+        kind.wire_name(): [
+            one for one in called_from(component, _functions_in(transition)) if _within(home, one.__module__)
+        ]
+        for kind, transition in component.normative.transitions.items()
+    }
 
 
 def entrances(component: AnyComponent) -> Iterator[FunctionType]:

@@ -17,6 +17,7 @@ LONG = {
     "catalogue": ("--everywhere", "--jobs", "1"),
     "prove": ("ring", "--jobs", "2"),
     "mutants": ("lru", "--jobs", "2"),
+    "detection": ("lru", "--jobs", "2"),
     "replay": ("--shipped",),
 }
 COMMAND = """

@@ -16,8 +16,8 @@ from cacheproof.present.book.tables import markdown_table
 
 LAYERS = (
     *("foundation", "implementation", "model", "suite", "tensor_models", "search", "targets", "lockstep", "catalogue"),
-    *("prove", "mutants", "vectors", "logs", "replay", "bench", "device", "releases", "present", "skeleton"),
-    *("pytest_plugin", "command"),
+    *("prove", "mutants", "vectors", "detection", "logs", "replay", "bench", "device", "releases", "present"),
+    *("skeleton", "pytest_plugin", "command"),
 )
 """The packages and modules of `cacheproof`, from the lowest to the highest: each imports lower ones only."""
 

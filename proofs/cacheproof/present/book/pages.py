@@ -10,6 +10,7 @@ from cacheproof.foundation.errors import InputError
 from cacheproof.foundation.files import text_of
 from cacheproof.present.book.catalogue_page import catalogue_part, summary_part
 from cacheproof.present.book.consecutive_page import consecutive_part
+from cacheproof.present.book.detection_page import detection_part
 from cacheproof.present.book.device_page import device_part
 from cacheproof.present.book.features_page import features_part
 from cacheproof.present.book.findings_page import findings_part
@@ -44,6 +45,7 @@ PARTS: Mapping[str, Part] = MappingProxyType(
         "features": features_part,
         "modules": modules_part,
         "strength": strength_part,
+        "detection": detection_part,
     }
 )
 """What can be generated, by the word of its marker."""
