@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from cacheproof.bench.measure import Benchmark, Contender, Goal
-from cacheproof.bench.oracle import REROOTED, WITH_DIGESTS, contenders_of
+from cacheproof.bench.oracle import COMPILED, REROOTED, WITH_DIGESTS, contenders_of
 from cacheproof.bench.plain import Apply, PlainPool
 from cachespec.kernel import Code
 from cachespec.kv_blocks import COMPONENT
@@ -90,7 +90,7 @@ class Arrivals:
 
 
 def contenders(*, small: bool) -> dict[str, Contender]:
-    """A plain implementation, and the specification."""
+    """A plain implementation, and the specification, in Python and compiled."""
     size = SMALL if small else WHOLE
     config, turn = configuration(size), Arrivals(size)
     return contenders_of(COMPONENT, config, turn, PlainPool(config, turn))
@@ -104,5 +104,6 @@ BENCHMARKS = (
         size="100,000 blocks",
         contenders=contenders,
         goal=Goal((REROOTED, WITH_DIGESTS), 50_000),
+        further_goals=(Goal((COMPILED,), 1_000_000),),
     ),
 )

@@ -135,6 +135,8 @@ class Benchmark:
     size: str
     contenders: Make
     goal: Goal | None = None
+    further_goals: tuple[Goal, ...] = ()
+    """Of other contenders."""
     released: Callable[[bool], Released] | None = None
     """For a small run or a full one: the work that a release does for comparison; None if it cannot do this work."""
     inside: Mapping[str, Callable[[bool], Released]] = field(default_factory=dict, hash=False)
@@ -240,8 +242,8 @@ def measured(
             units[name] += done[name].units
             also[name].append(done[name].also)
         _compare(benchmark, done)
-    goal = None if small else benchmark.goal
-    rows = [_row(name, rates, units[name], goal, beside=beside) for name in contenders]
+    goals = () if small or benchmark.goal is None else (benchmark.goal, *benchmark.further_goals)
+    rows = [_row(name, rates, units[name], goals, beside=beside) for name in contenders]
     return [replace(row, also=_spreads(also[row.contender])) for row in rows]
 
 
@@ -249,10 +251,10 @@ def _spreads(turns: Sequence[Mapping[str, float]]) -> dict[str, Spread]:
     return {name: Spread.of([turn[name] for turn in turns]) for name in turns[0]}
 
 
-def _row(name: str, rates: dict[str, list[float]], units: int, goal: Goal | None, *, beside: bool) -> Row:
+def _row(name: str, rates: dict[str, list[float]], units: int, goals: Sequence[Goal], *, beside: bool) -> Row:
     yardstick = next(iter(rates.values()))
     ratios = [own / other for own, other in zip(rates[name], yardstick, strict=True)]
-    asked = goal if goal is not None and name in goal.contenders else Goal(())
+    asked = next((goal for goal in goals if name in goal.contenders), Goal(()))
     rate, times = asked.units_per_second, asked.times_the_release if beside else asked.times_the_yardstick
     return Row(name, len(ratios), units, Spread.of(rates[name]), Spread.of(ratios), rate, times)
 

@@ -8,12 +8,15 @@ from cacheproof.bench.measure import Contender, Work
 from cacheproof.bench.plain import Apply, Plain, Turn
 from cacheproof.model.registry import AnyComponent
 from cacheproof.model.running_digest import DIGESTED, digest_of
+from cacheproof.search.native.build import compiler_of_this_machine
+from cacheproof.search.native.following import NativeFollower
 from cachespec.kernel import REROOTING, Containers, Operation, Outcome, Service
 from cachespec.kernel import Request as Arrival
 
 YARDSTICK = "plain dictionaries"
 REROOTED = "specification"
 WITH_DIGESTS = "specification, digests"
+COMPILED = "specification, compiled"
 
 
 class Oracle:
@@ -44,15 +47,42 @@ class Oracle:
         return outcome
 
 
+class CompiledOracle:
+    """One component in compiled code, which has the state. Python makes the operations and reads the outcomes."""
+
+    def __init__(self, component: AnyComponent, config: Any, turn: Turn) -> None:
+        self.run, self.follower = turn, NativeFollower(component, component.normative, config)
+        self.follower.enter(component.normative.start(config, REROOTING), {})
+        self.outcomes: list[Outcome] = []
+
+    def warm_up(self) -> None:
+        """Run the turn before the first."""
+        self.run(self.apply, -1)
+
+    def turn(self, number: int) -> Work:
+        """The calls of this turn, each answered by the compiled specification."""
+        self.outcomes = []
+        return Work(self.run(self.apply, number), self.outcomes)
+
+    def apply(self, operation: Operation) -> Outcome:
+        """One call."""
+        outcome = self.follower.call(operation)
+        self.outcomes.append(outcome)
+        return outcome
+
+
 def contenders_of(component: AnyComponent, config: Any, turn: Turn, yardstick: Plain) -> dict[str, Contender]:
-    """The plain implementation, and the specification with and without digests."""
+    """The plain implementation, and the specification with and without digests, and compiled if there is a compiler."""
     wrong = component.invalid(config)
     assert wrong is None, wrong
-    return {
+    made: dict[str, Contender] = {
         YARDSTICK: yardstick,
         REROOTED: Oracle(component, config, REROOTING, turn, digests=False),
         WITH_DIGESTS: Oracle(component, config, DIGESTED, turn, digests=True),
     }
+    if compiler_of_this_machine() is not None:
+        made[COMPILED] = CompiledOracle(component, config, turn)
+    return made
 
 
 def served(service: Service[Any], config: Any, arrivals: list[Arrival], alive: int, apply: Apply) -> int:

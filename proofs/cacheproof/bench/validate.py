@@ -24,9 +24,11 @@ from cacheproof.bench.measure import Benchmark, Contender, Goal, Work
 from cacheproof.bench.plain import PlainPool
 from cacheproof.foundation.limits import MEGABYTES, SECONDS
 from cacheproof.logs.validate.header import Header
+from cacheproof.logs.validate.native import NATIVE, REFERENCE
 from cacheproof.logs.validate.run import Validation
 from cacheproof.logs.validate.source import CHUNK_BYTES, Source, open_source
 from cacheproof.logs.validate.writing import log_written
+from cacheproof.search.native.build import compiler_of_this_machine
 from cachespec.kernel import REROOTING, Code, Operation, Outcome
 from cachespec.kv_blocks import COMPONENT
 from cachespec.kv_blocks.configuration import Config
@@ -34,6 +36,7 @@ from cachespec.kv_blocks.operations import AllocateSlots, Commit, FreeRequest, G
 
 PLAIN = "plain dictionaries"
 VALIDATED = "validation"
+COMPILED = "validation, compiled"
 TURNS = 5
 SEED = 11
 KINDS = {kind.wire_name(): kind for kind in COMPONENT.operations}
@@ -123,15 +126,15 @@ class _Log:
 
 
 class Validating:
-    """The log, validated."""
+    """The log, validated by one engine."""
 
-    def __init__(self, log: _Log) -> None:
-        self._log = log
+    def __init__(self, log: _Log, engine: str) -> None:
+        self._log, self._engine = log, engine
         self._validation: Validation | None = None
 
     def warm_up(self) -> None:
         """Read the header, and the calls of the first batch after it."""
-        self._validation = Validation(self._log.opened(), seconds=SECONDS, megabytes=MEGABYTES)
+        self._validation = Validation(self._log.opened(), engine=self._engine, seconds=SECONDS, megabytes=MEGABYTES)
         self._validation.run(until=1)
 
     def turn(self, number: int) -> Work:  # noqa: ARG002  # as the turns of others are called
@@ -186,9 +189,12 @@ def _called(message: dict[str, Any]) -> Operation:
 
 
 def contenders(*, small: bool) -> Mapping[str, Contender]:
-    """Both read the same file."""
+    """All read the same file; compiled code does if there is a compiler."""
     log = _Log(SMALL if small else WHOLE)
-    return {PLAIN: Comparing(log), VALIDATED: Validating(log)}
+    made: dict[str, Contender] = {PLAIN: Comparing(log), VALIDATED: Validating(log, REFERENCE)}
+    if compiler_of_this_machine() is not None:
+        made[COMPILED] = Validating(log, NATIVE)
+    return made
 
 
 BENCHMARKS = (
@@ -199,6 +205,7 @@ BENCHMARKS = (
         size="a million lines, 100,000 blocks",
         contenders=contenders,
         goal=Goal((VALIDATED,), 20_000),
+        further_goals=(Goal((COMPILED,), 300_000),),
         most_repeats=TURNS,
     ),
 )

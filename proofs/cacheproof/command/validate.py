@@ -17,6 +17,7 @@ from cacheproof.foundation.limits import MEGABYTES, SECONDS
 from cacheproof.foundation.partial import AllowPartialOption, worded
 from cacheproof.lockstep.declaring import DeviationOption
 from cacheproof.logs.validate.header import Header
+from cacheproof.logs.validate.native import AUTO, ENGINES
 from cacheproof.logs.validate.possible import CAP
 from cacheproof.logs.validate.run import Validation
 from cacheproof.logs.validate.source import STANDARD_INPUT, Source, open_source
@@ -54,6 +55,13 @@ def command(
     ] = False,
     seconds: Annotated[float, typer.Option(min=0.001, help="Time limit for each line, in seconds.")] = SECONDS,
     memory: Annotated[int, typer.Option(min=64, help="Memory limit, in megabytes.")] = MEGABYTES,
+    engine: Annotated[
+        str,
+        typer.Option(
+            help="The engine: reference or native (the specification, in Python or compiled), or auto (compiled if the "
+            "log is long and a compiler is found)."
+        ),
+    ] = AUTO,
     allow_partial: AllowPartialOption = False,
     junit: JunitOption = None,
 ) -> Report:
@@ -63,8 +71,10 @@ def command(
     which most lines say neither how a call ended nor what was seen.
     """
     file_to_write(junit)
+    if engine not in ENGINES:
+        raise InputError(f"unknown engine '{engine}': there are {', '.join(ENGINES)}")
     source = open_source(file)
-    settings = Settings(component, variant, cap, unfinished, seconds, memory)
+    settings = Settings(component, variant, cap, unfinished, seconds, memory, engine)
     validation = settings.validation(source, deviation or [])
     rules: list[dict[str, Any]] = []
     try:
@@ -104,6 +114,7 @@ class Settings:
     unfinished: bool
     seconds: float
     megabytes: int
+    engine: str = AUTO
 
     def validation(self, source: Source, deviations: Sequence[str]) -> Validation:
         """A validation of a log under these deviations."""
@@ -116,6 +127,7 @@ class Settings:
             unfinished=self.unfinished,
             seconds=self.seconds,
             megabytes=self.megabytes,
+            engine=self.engine,
         )
 
 
@@ -168,6 +180,7 @@ def data_of(validation: Validation, header: Header, name: str, cap: int) -> dict
         "specification": {"here": SPECIFICATION_VERSION, "log": header.specification},
         "verdict": validation.sort.value,
         "consumed": validation.consumed,
+        "compiled": validation.native_lines,
         "unseen": unseen(header.component, header.variant, validation.seen).data,
         "own_names": "" if validation.numbers is None else validation.numbers.text,
         "states": {"now": validation.possible, "most": validation.peak, "cap": cap},

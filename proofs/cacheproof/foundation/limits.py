@@ -89,6 +89,20 @@ def memory(megabytes: int | None) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_AS, before)
 
 
+@contextmanager
+def unlimited() -> Iterator[None]:
+    """As much memory and time as the system gives, within `memory` and `within`; the time begins anew behind it."""
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    seconds = signal.getitimer(signal.ITIMER_REAL)[0]
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    resource.setrlimit(resource.RLIMIT_AS, (before[1], before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+
+
 def limit_address_space(most: int) -> None:
     """So many bytes for the whole process, or what it was limited to already where that is less."""
     before = resource.getrlimit(resource.RLIMIT_AS)

@@ -143,7 +143,8 @@ def config_of(config: Config, kind: type[Operation]) -> Any:
 
 def unknown(config: Config, operation: Operation) -> str | None:
     """What an operation names that this engine does not have."""
-    for part in (scheduler.COMPONENT, mirror.COMPONENT):
-        if type(operation) in part.operations:
-            return part.unknown(config_of(config, type(operation)), operation)
+    if type(operation) in scheduler.COMPONENT.operations:
+        return scheduler.COMPONENT.unknown(scheduler_config(config), operation)
+    if type(operation) in mirror.COMPONENT.operations:
+        return mirror.COMPONENT.unknown(mirror_config(config), operation)
     return None

@@ -144,11 +144,11 @@ def blocks_named(operation: Operation) -> Hits:
 
 def unknown(config: Config, operation: Operation) -> str | None:
     """Blocks and requests that there are not, and more tokens than a request has."""
-    requests = range(len(config.lengths))
+    requests = len(config.lengths)
     if any(block >= config.blocks for block in blocks_named(operation)):
         return f"there are {config.blocks} blocks"
-    if isinstance(operation, CommonPrefix) and any(request not in requests for request in operation.running):
-        return f"there are {len(config.lengths)} requests"
+    if isinstance(operation, CommonPrefix) and any(request >= requests for request in operation.running):
+        return f"there are {requests} requests"
     if isinstance(operation, GetComputedBlocks) and operation.tokens > config.lengths[operation.request]:
         return f"request {operation.request} has {config.lengths[operation.request]} tokens"
     if isinstance(operation, Commit | RollBack) and operation.computed > config.lengths[operation.request]:

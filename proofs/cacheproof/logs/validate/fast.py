@@ -142,21 +142,30 @@ def _line(operations: tuple[type, ...]) -> type | None:
     return msgspec.defstruct("Line", parts, forbid_unknown_fields=True)
 
 
-def _struct(kind: type[Operation], names: Mapping[str, frozenset[int]]) -> type | None:
-    """The operation as the decoder checks it; None where its names are not those from 0 on."""
+def largest_operands(kind: type[Operation], names: Mapping[str, frozenset[int]]) -> list[int] | None:
+    """The largest value of each operand, the smallest is 0; None where its names are not those from 0 on."""
     several, notes = get_type_hints(kind), get_type_hints(kind, include_extras=True)
-    operands: list[tuple[str, Any]] = []
+    found = []
     for field in fields(kind):
         marked = notes[field.name]
         is_tuple = get_origin(several[field.name]) is tuple
         note = note_of(unwrap(get_args(unwrap(marked)[0])[0] if is_tuple else marked)[1], Name)
         known = names.get(note.sort) if note is not None else None
-        if known is not None and known != frozenset(range(len(known))):
+        if known is not None and (not known or known != frozenset(range(len(known)))):
             return None
-        if known is not None and not known:
-            return None
-        most = LARGEST_INTEGER if known is None else len(known) - 1
-        one = Annotated[int, Meta(ge=0, le=most)]
-        operands.append((field.name, tuple[one, ...] if is_tuple else one))
+        found.append(LARGEST_INTEGER if known is None else len(known) - 1)
+    return found
+
+
+def _struct(kind: type[Operation], names: Mapping[str, frozenset[int]]) -> type | None:
+    """The operation as the decoder checks it; None where its names are not those from 0 on."""
+    most = largest_operands(kind, names)
+    if most is None:
+        return None
+    several = get_type_hints(kind)
+    operands: list[tuple[str, Any]] = []
+    for field, largest in zip(fields(kind), most, strict=True):
+        one = Annotated[int, Meta(ge=0, le=largest)]
+        operands.append((field.name, tuple[one, ...] if get_origin(several[field.name]) is tuple else one))
     tag = kind.wire_name()
     return msgspec.defstruct(f"{kind.__name__}Line", operands, tag_field="op", tag=tag, forbid_unknown_fields=True)

@@ -11,6 +11,7 @@ from cacheproof.foundation.limits import Clock, TooSlowError, memory, too_large,
 from cacheproof.logs.validate.fast import FastPath
 from cacheproof.logs.validate.header import Header, header_from_message
 from cacheproof.logs.validate.lines import End, Reader, object_on
+from cacheproof.logs.validate.native import AUTO, NATIVE, Choice, NativePath, path_for
 from cacheproof.logs.validate.own_names import OwnNumbers
 from cacheproof.logs.validate.possible import CAP, Possible
 from cacheproof.logs.validate.source import Source, TruncatedError
@@ -36,6 +37,7 @@ class Validation:
         cap: int = CAP,
         unfinished: bool = False,
         fast: bool = True,
+        engine: str = AUTO,
         seconds: float | None = None,
         megabytes: int | None = None,
     ) -> None:
@@ -44,6 +46,8 @@ class Validation:
         """Lines that are possible, the header and the end record not counted."""
         self.fast_lines = 0
         """Those of them that were taken at speed."""
+        self.native_lines = 0
+        """Those of them that compiled code has taken."""
         self.telling = 0
         """Those that say how a call ended, or what was seen: no other line can be impossible but by its operands."""
         self.seconds = 0.0
@@ -59,6 +63,8 @@ class Validation:
         self._validator: Validator | None = None
         self._reader: Reader | None = None
         self._fast: FastPath | None = None
+        self._engine, self._choice = engine, Choice(engine, megabytes)
+        self._native: NativePath | None = None
         self._end: End | None = None
 
     @property
@@ -82,7 +88,8 @@ class Validation:
         """The operations that were called by their wire names, each with a code that the specification answers."""
         taken = set() if self._validator is None else self._validator.seen
         fast = set() if self._fast is None else self._fast.seen
-        return {(kind.wire_name(), code.value) for kind, code in taken | fast}
+        native = set() if self._native is None else self._native.seen
+        return {(kind.wire_name(), code.value) for kind, code in taken | fast | native}
 
     @property
     def numbers(self) -> OwnNumbers | None:
@@ -92,6 +99,8 @@ class Validation:
     @property
     def possible(self) -> int:
         """How many states are possible after the lines that were consumed."""
+        if self._native is not None and self._native.inside:
+            return 1
         return 0 if self._validator is None else len(self._validator.possible)
 
     @property
@@ -142,6 +151,7 @@ class Validation:
         if self.header is None:
             self._begin(batch[0])
             first = 1
+        self._choose_engine(batch)
         place = first
         while place < len(batch) and self.found is None:
             place = self._hurry(batch, place)
@@ -161,6 +171,9 @@ class Validation:
 
     def _hurry(self, batch: list[bytes], place: int) -> int:
         """The usual lines from this place on; the place of the first one that is not."""
+        place = self._natively(batch, place)
+        if self._native is not None and self._native.inside:
+            return place
         if self._fast is None or self._validator is None or len(self._validator.possible) != 1 or self._end is not None:
             return place
         began, step, state = place, self._fast.step, self._validator.possible.alone
@@ -182,6 +195,51 @@ class Validation:
             self.telling += place - began
         return place
 
+    def _natively(self, batch: list[bytes], place: int) -> int:
+        """As `_hurry`, in compiled code, if that is there and worth it."""
+        native, validator = self._native, self._validator
+        if native is None or validator is None or self._end is not None:
+            return place
+        if not native.inside:
+            if len(validator.possible) != 1 or not native.may_enter(validator.known, forced=self._engine == NATIVE):
+                return place
+            if not native.enter(validator.possible.alone, validator.known):
+                return place
+            validator.possible = Possible(self._cap)
+        while place < len(batch):
+            self._clock.begin()
+            try:
+                native.take(batch[place:])
+            finally:
+                place += native.taken
+                self.consumed += native.taken
+                self.native_lines += native.taken
+                self.telling += native.taken
+            if native.refused:
+                break
+        return place
+
+    def _in_python(self) -> None:
+        """The state comes back from compiled code, if it is there."""
+        if self._native is not None and self._native.inside:
+            assert self._validator is not None
+            state, known = self._native.leave()
+            self._validator.possible = Possible.only(self._cap, state)
+            self._validator.known.update(known)
+
+    def _choose_engine(self, batch: list[bytes]) -> None:
+        """Whether compiled code takes the lines from here on; it is asked until the answer is yes."""
+        if self.header is None or self._validator is None or self._native is not None:
+            return
+        read = self._source.fraction
+        lines = self.consumed or len(batch)
+        ahead = lines * (1 / max(read, 1e-9) - 1) if read is not None else self.consumed
+        seconds = self.seconds * ahead / max(self.consumed, 1)
+        self._clock.pause()
+        if self._choice.made(self.header, ahead, seconds):
+            self._native = path_for(self.header, self._validator.observables, self._engine)
+        self._clock.begin()
+
     def _take(self, batch: list[bytes], place: int) -> None:
         """One line, looked at closely."""
         number = self.number
@@ -200,6 +258,7 @@ class Validation:
         if isinstance(line, End):
             self._take_end(line, batch[:place])
             return
+        self._in_python()
         self.found = self._validator.take(line, number, _text(batch[place]))
         self.consumed += self.found is None
         self.telling += self.found is None and (line.tells or bool(self._validator.known))

@@ -43,7 +43,8 @@ class Validator:
         self.numbers = None if header.own_names is None else OwnNumbers(header, header.own_names)
         self._initial = header.initial if self.numbers is None else self.numbers.begin(header.initial, shown)
         self.known = {name: self._initial.get(name, self._compared(state)[name]) for name in header.updates}
-        self._observables = tuple(shown)
+        self.observables: tuple[str, ...] = tuple(shown)
+        """What this configuration shows."""
 
     def begin(self, text: str) -> Impossible | None:
         """What the header says of the initial state, which may be wrong."""
@@ -56,9 +57,9 @@ class Validator:
 
         Raises InputError for a line that is about something that is not there.
         """
-        strange = [name for name in line.observations if name not in self._observables]
+        strange = [name for name in line.observations if name not in self.observables]
         if strange:
-            raise InputError(no_observable(self._component, strange[0], dict.fromkeys(self._observables)))
+            raise InputError(no_observable(self._component, strange[0], dict.fromkeys(self.observables)))
         if self.numbers is not None and len(self.possible) == 1:
             line, state = self.numbers.take(line, self.possible.alone, self._observe(self.possible.alone))
             self.possible = Possible.only(self.possible.cap, state)

@@ -90,34 +90,55 @@ class RefusedError(InputError):
         self.lines = lines
 
 
-def ready(text: str, name: str, folder: Path | None = None, optimised: str = QUICK, more: tuple[str, ...] = ()) -> Path:
+def ready(
+    text: str,
+    name: str,
+    folder: Path | None = None,
+    optimised: str = QUICK,
+    more: tuple[str, ...] = (),
+    headers: tuple[str, ...] = HEADERS,
+) -> Path:
     """The file of a unit's library, which is there then, in the folder of the cache or in another one.
 
     `optimised` is `QUICK` or another option of the compiler for that; a library that is kept and was compiled
-    thoroughly serves for a quick one. `more` are further options. Raises NoCompilerError, RefusedError and
-    InconclusiveError.
+    thoroughly serves for a quick one. `more` are further options, and `headers` those that the unit includes. Raises
+    NoCompilerError, RefusedError and InconclusiveError.
     """
     command = compiler_of_this_machine()
     if command is None:
         raise NoCompilerError(NONE)
-    folder = folder or cache_folder() / "native"
-    flags = (*flags_for(*command), *more)
-    whole_name = f"{name}-{_digest(text, command, flags)}"
-    thorough, kept = (folder / f"{whole_name}{option}.so" for option in (THOROUGH, optimised))
-    if optimised == QUICK and thorough.exists():
-        return thorough
+    kept = kept_at(text, name, folder, optimised, more, headers)
+    assert kept is not None
     if not kept.exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        with alone(kept.with_suffix(".lock")), tempfile.TemporaryDirectory(dir=folder) as scratch:
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        with alone(kept.with_suffix(".lock")), tempfile.TemporaryDirectory(dir=kept.parent) as scratch:
             if not kept.exists():
-                _compile([*command, optimised, *flags], text, Path(scratch), kept)
+                _compile([*command, optimised, *flags_for(*command), *more], text, Path(scratch), kept)
     return kept
 
 
-def _digest(text: str, command: list[str], flags: tuple[str, ...]) -> str:
+def kept_at(
+    text: str,
+    name: str,
+    folder: Path | None = None,
+    optimised: str = QUICK,
+    more: tuple[str, ...] = (),
+    headers: tuple[str, ...] = HEADERS,
+) -> Path | None:
+    """Where a unit's library is kept, if it was made; None without a compiler. Arguments as of `ready`."""
+    command = compiler_of_this_machine()
+    if command is None:
+        return None
+    flags = (*flags_for(*command), *more)
+    folder, whole_name = folder or cache_folder() / "native", f"{name}-{_digest(text, command, flags, headers)}"
+    thorough, kept = (folder / f"{whole_name}{option}.so" for option in (THOROUGH, optimised))
+    return thorough if optimised == QUICK and thorough.exists() else kept
+
+
+def _digest(text: str, command: list[str], flags: tuple[str, ...], headers: tuple[str, ...]) -> str:
     """What a library is made of, in short. How it is optimised has no effect on its results."""
-    headers = [(HERE / header).read_text(encoding="utf-8") for header in HEADERS]
-    made_of = [text, *headers, *flags, version_of(*command), processor()]
+    included = [(HERE / header).read_text(encoding="utf-8") for header in headers]
+    made_of = [text, *included, *flags, version_of(*command), processor()]
     return blake2b("\0".join(made_of).encode(), digest_size=12).hexdigest()
 
 

@@ -35,7 +35,7 @@ template <class K, class V> struct Taken<Map<K, V>> {
         const Int n = take<Int>(in);
         auto* made = room<Pair<K, V>>(n);
         for (Int i = 0; i < n; ++i) { made[i].key = take<K>(in); made[i].value = take<V>(in); }
-        return {made, n};
+        return map_from(Seq<Pair<K, V>>{made, n});
     }
 };
 template <class K> struct Taken<Queue<K>> {
@@ -43,7 +43,7 @@ template <class K> struct Taken<Queue<K>> {
         const Int n = take<Int>(in);
         auto* made = room<Waiting<K>>(n);
         for (Int i = 0; i < n; ++i) { made[i].key = take<K>(in); made[i].weight = take<Int>(in); }
-        return {made, n};
+        return queue_from(Seq<Waiting<K>>{made, n});
     }
 };
 template <class T> CP_DEVICE T take(const uint8_t*& in) { return Taken<T>::from(in); }
@@ -63,14 +63,14 @@ template <class T> CP_DEVICE size_t bound(const Opt<T>& a) { return 1 + (a.has ?
 template <class T> CP_DEVICE size_t bound(const Seq<T>& a) { size_t most = Bytes::NUMBER; for (const T& each : a) most += bound(each); return most; }
 template <class T> CP_DEVICE size_t bound(const Set<T>& a) { return bound(a.seq()); }
 template <class T> CP_DEVICE size_t bound(const List<T>& a) { return bound(a.seq()); }
-template <class K, class V> CP_DEVICE size_t bound(const Map<K, V>& a) { size_t most = Bytes::NUMBER; for (Int i = 0; i < a.n; ++i) most += bound(a.p[i].key) + bound(a.p[i].value); return most; }
-template <class K> CP_DEVICE size_t bound(const Queue<K>& a) { size_t most = Bytes::NUMBER; for (Int i = 0; i < a.n; ++i) most += bound(a.p[i].key) + Bytes::NUMBER; return most; }
+template <class K, class V> CP_DEVICE size_t bound(const Map<K, V>& a) { size_t most = Bytes::NUMBER; for (const auto& each : pairs_of(a)) most += bound(each.key) + bound(each.value); return most; }
+template <class K> CP_DEVICE size_t bound(const Queue<K>& a) { size_t most = Bytes::NUMBER; for (const auto& each : items_in(a)) most += bound(each.key) + Bytes::NUMBER; return most; }
 template <class T> CP_DEVICE uint8_t* write(uint8_t* to, const Opt<T>& a) { to = write(to, a.has); return a.has ? write(to, a.value) : to; }
 template <class T> CP_DEVICE uint8_t* write(uint8_t* to, const Seq<T>& a) { to = write(to, a.n); for (const T& each : a) to = write(to, each); return to; }
 template <class T> CP_DEVICE uint8_t* write(uint8_t* to, const Set<T>& a) { return write(to, a.seq()); }
 template <class T> CP_DEVICE uint8_t* write(uint8_t* to, const List<T>& a) { return write(to, a.seq()); }
-template <class K, class V> CP_DEVICE uint8_t* write(uint8_t* to, const Map<K, V>& a) { to = write(to, a.n); for (Int i = 0; i < a.n; ++i) to = write(write(to, a.p[i].key), a.p[i].value); return to; }
-template <class K> CP_DEVICE uint8_t* write(uint8_t* to, const Queue<K>& a) { to = write(to, a.n); for (Int i = 0; i < a.n; ++i) to = write(write(to, a.p[i].key), a.p[i].weight); return to; }
+template <class K, class V> CP_DEVICE uint8_t* write(uint8_t* to, const Map<K, V>& a) { to = write(to, a.n); for (const auto& each : pairs_of(a)) to = write(write(to, each.key), each.value); return to; }
+template <class K> CP_DEVICE uint8_t* write(uint8_t* to, const Queue<K>& a) { to = write(to, a.n); for (const auto& each : items_in(a)) to = write(write(to, each.key), each.weight); return to; }
 template <class T> CP_DEVICE void put(Bytes& out, const T& a) { out.need(bound(a)); out.last = write(out.last, a); }
 
 inline CP_DEVICE void json(Written& out, Int a) { add_number(out, a); }
@@ -79,12 +79,14 @@ template <class T> CP_DEVICE void json(Written& out, const Opt<T>& a) { if (a.ha
 template <class T> CP_DEVICE void json(Written& out, const Seq<T>& a) { out += '['; for (Int i = 0; i < a.n; ++i) { if (i) out += ','; json(out, a.p[i]); } out += ']'; }
 template <class T> CP_DEVICE void json(Written& out, const List<T>& a) { json(out, a.seq()); }
 template <class T> CP_DEVICE void json(Written& out, const Set<T>& a) { json(out, a.seq()); }
-template <class K, class V> CP_DEVICE void json(Written& out, const Map<K, V>& a) {
+template <class K, class V> CP_DEVICE void json(Written& out, const Map<K, V>& map) {
+    const auto a = pairs_of(map);
     out += '[';
     for (Int i = 0; i < a.n; ++i) { if (i) out += ','; out += '['; json(out, a.p[i].key); out += ','; json(out, a.p[i].value); out += ']'; }
     out += ']';
 }
-template <class K> CP_DEVICE void json(Written& out, const Queue<K>& a) {
+template <class K> CP_DEVICE void json(Written& out, const Queue<K>& queue) {
+    const auto a = items_in(queue);
     out += '[';
     for (Int i = 0; i < a.n; ++i) { if (i) out += ','; out += '['; json(out, a.p[i].key); out += ','; json(out, a.p[i].weight); out += ']'; }
     out += ']';

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from cacheproof.model.registry import AnyComponent, AnyVariant
 from cacheproof.search.native.build import QUICK, THOROUGH, ready
 from cacheproof.search.native.glue import Glue
-from cacheproof.search.native.types import BOOL, EnumType, Holder, Pairs, Record, Tup, Type, field_names
+from cacheproof.search.native.types import BOOL, EnumType, Holder, Pairs, Record, Tup, Type, field_names, is_form
 from cacheproof.search.native.unit import CompileError, literal_of_enum
 from cachespec.kernel import Operation
 
@@ -153,7 +153,8 @@ def _pack(value: Any, kind: Type, out: bytearray) -> None:
         for item, part in zip(items, parts, strict=True):
             _pack(item, part, out)
     elif isinstance(kind, (Holder, Pairs)):
-        _pack_several(list(value), kind, out)
+        contents = value.items() if is_form(kind, "Map", "Queue", "Dict") else value
+        _pack_several(list(contents), kind, out)
     elif kind == BOOL:
         out.append(bool(value))
     elif isinstance(kind, EnumType):

@@ -72,6 +72,8 @@ class Loops(Statements):
         self.out.append(f"const Int {end} = {high}; const Int {by} = {step};")
         test = f"({by} > 0 ? {name} < {end} : {name} > {end})" if len(bounds) == 3 else f"{name} < {end}"
         self.out.append(f"for (Int {name} = {low}; {test}; {name} += {by}) {{")
+        if self.unit.bounded:
+            self.out.append("turn();")
         body(Val(name, INT))
         self.out.append("}")
 

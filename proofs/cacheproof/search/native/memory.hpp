@@ -37,14 +37,15 @@ struct Arena {  // a list of chunks; plain data, so that a thread finds its own 
         return taken;
     }
     [[gnu::noinline]] char* more(size_t bytes) {
-        Chunk* next = chunk ? chunk->next : first;
-        if (!next || size_t(next->limit - next->begin()) < bytes) {
+        Chunk*& behind = chunk ? chunk->next : first;
+        Chunk* next = behind;
+        while (next && size_t(next->limit - next->begin()) < bytes) next = next->next;
+        if (!next) {
             const size_t size = std::max(CHUNK, bytes);
-            auto* made = static_cast<Chunk*>(std::malloc(sizeof(Chunk) + size));
-            if (!made) fail("no memory is left");
-            *made = {next, reinterpret_cast<char*>(made + 1) + size};
-            (chunk ? chunk->next : first) = made;
-            next = made;
+            next = static_cast<Chunk*>(std::malloc(sizeof(Chunk) + size));
+            if (!next) fail("no memory is left");
+            *next = {behind, reinterpret_cast<char*>(next + 1) + size};
+            behind = next;
         }
         enter(next);
         char* const taken = at;
@@ -66,10 +67,14 @@ struct Context {
 static Arena main_passing, main_lasting;
 static Context main_context{&main_passing, &main_lasting};
 // A thread finds its context at a fixed distance, without a call. glibc keeps little room for that, so it is one pointer.
+#ifdef CP_FOLLOWING  // one thread at a time calls such a library
+static Context* context = &main_context;
+#else
 #if defined(__GLIBC__) && !defined(CP_FAR_CONTEXT)
 [[gnu::tls_model("initial-exec")]]
 #endif
 static thread_local Context* context = &main_context;
+#endif
 
 struct Lasting {  // what is made while this lives stays
     Arena* before = context->arena;

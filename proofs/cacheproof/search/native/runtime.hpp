@@ -96,6 +96,26 @@ template <class T> struct Seq {
     CP_DEVICE Int count(const T& item) const { Int found = 0; for (const T& each : *this) found += eq(each, item); return found; }
 };
 
+#ifdef CP_FOLLOWING
+// Room behind sequences that were made lately. A tuple that grows by one element again and again is copied only when its room is
+// used up: one longer sequence may take the room, and the shorter one does not see it.
+struct Slack {
+    const void* p;
+    Int n, most;
+    static constexpr size_t PLACES = 8;
+    static Slack lately[PLACES];
+    static Slack& of(const void* p) { return lately[(reinterpret_cast<uintptr_t>(p) >> 5) % PLACES]; }
+    static void forget() { for (Slack& each : lately) each = {}; }
+    bool taken(const void* begin, Int length, Int& room) {
+        if (p != begin || n != length) return false;
+        room = most;
+        p = nullptr;
+        return true;
+    }
+};
+inline Slack Slack::lately[Slack::PLACES] = {};
+#endif
+
 template <class T> struct Builder {
     T* p = nullptr;
     Int n = 0, most = 0;
@@ -110,11 +130,20 @@ template <class T> struct Builder {
     CP_DEVICE CP_APART void add_grown(const T& item) { const T kept = item; grow(n + 1); p[n++] = kept; }
     CP_INLINE CP_DEVICE void add(const T& item) { if (n == most) add_grown(item); else p[n++] = item; }
     CP_DEVICE CP_APART void add_all(Seq<T> all) {
+#ifdef CP_FOLLOWING
+        if (!n && all.n && Slack::of(all.p).taken(all.p, all.n, most)) { p = const_cast<T*>(all.p); n = all.n; return; }
+#endif
         if (n + all.n > most) grow(n + all.n);
         if (all.n) copy_bytes(p + n, all.p, all.n);
         n += all.n;
     }
-    CP_DEVICE Seq<T> seq() const { return {p, n}; }
+    CP_DEVICE Seq<T> view() const { return {p, n}; }  // more may be added
+    CP_DEVICE Seq<T> seq() const {  // and nothing is added any more
+#ifdef CP_FOLLOWING
+        if (n && n < most) Slack::of(p) = {p, n, most};
+#endif
+        return {p, n};
+    }
 };
 
 template <class T> CP_DEVICE Seq<T> seq_of(std::initializer_list<T> all) {
@@ -253,7 +282,7 @@ template <class T> struct List {
     static CP_DEVICE List make() { auto* made = room<Builder<T>>(1); *made = Builder<T>{}; return {made}; }
     static CP_DEVICE List of(Seq<T> all) { List made = make(); made.of_->add_all(all); return made; }
     CP_DEVICE Int size() const { return of_ ? of_->n : 0; }
-    CP_DEVICE Seq<T> seq() const { return of_ ? of_->seq() : Seq<T>{}; }
+    CP_DEVICE Seq<T> seq() const { return of_ ? of_->view() : Seq<T>{}; }
     CP_DEVICE void add(const T& item) { of_->add(item); }
     CP_DEVICE CP_APART void add_all(Seq<T> all) { of_->add_all(copied(all)); }
     CP_DEVICE T& at(Int i) const { return const_cast<T&>(seq().at(i)); }
@@ -271,7 +300,7 @@ template <class K, class V> struct Dict {
     bool counts = false;  // a Counter: what is not there is 0
     static CP_DEVICE Dict make() { auto* made = room<Builder<Pair<K, V>>>(1); *made = Builder<Pair<K, V>>{}; return {made}; }
     CP_DEVICE Int size() const { return of_ ? of_->n : 0; }
-    CP_DEVICE Seq<Pair<K, V>> pairs() const { return of_ ? of_->seq() : Seq<Pair<K, V>>{}; }
+    CP_DEVICE Seq<Pair<K, V>> pairs() const { return of_ ? of_->view() : Seq<Pair<K, V>>{}; }
     CP_DEVICE Pair<K, V>* look(const K& key) const { if (of_) for (Int i = 0; i < of_->n; ++i) if (eq(of_->p[i].key, key)) return of_->p + i; return nullptr; }
     CP_DEVICE bool has(const K& key) const { return look(key) != nullptr; }
     CP_DEVICE Opt<V> find(const K& key) const { auto* at = look(key); return at ? Opt<V>{true, at->value} : Opt<V>{}; }
@@ -299,6 +328,7 @@ template <class K> CP_DEVICE Dict<K, Int> counted(Seq<K> all) { auto made = Dict
 template <class K, class V> CP_DEVICE Dict<K, V> from_keys(Seq<K> all, V value) { auto made = Dict<K, V>::make(); for (const K& each : all) made.put(each, value); return made; }
 template <class K, class V, class A, class B, class F, class G> CP_DEVICE Dict<K, V> convert_dict(Dict<A, B> all, F key, G value) { auto made = Dict<K, V>::make(); for (const auto& each : all.pairs()) made.put(key(each.key), value(each.value)); return made; }
 
+#ifndef CP_FOLLOWING  // `versions.hpp` has those for large states
 // Map and Queue of the specification ----------------------------------------------------------------------------------
 
 template <class K, class V> struct Map {
@@ -384,10 +414,22 @@ template <class K> CP_DEVICE CP_APART bool less(Queue<K> const& a, Queue<K> cons
 template <class K> CP_DEVICE CP_APART Queue<K> copy(Queue<K> const& a) { auto* made = room<Waiting<K>>(a.n); for (Int i = 0; i < a.n; ++i) made[i] = {copy(a.p[i].key), a.p[i].weight}; return {made, a.n}; }
 template <class K, class T, class F, class G> CP_DEVICE Queue<K> queue_of(Seq<T> all, F key, G weight) { auto* made = room<Waiting<K>>(all.n); for (Int i = 0; i < all.n; ++i) made[i] = {key(all.p[i]), weight(all.p[i])}; return {made, all.n}; }
 template <class To, class From, class F> CP_DEVICE Queue<To> convert_queue(Queue<From> all, F each) { auto* made = room<Waiting<To>>(all.n); for (Int i = 0; i < all.n; ++i) made[i] = {each(all.p[i].key), all.p[i].weight}; return {made, all.n}; }
+template <class K, class V> CP_DEVICE Seq<Pair<K, V>> pairs_of(Map<K, V> const& a) { return {a.p, a.n}; }
+template <class K> CP_DEVICE Seq<Waiting<K>> items_in(Queue<K> const& a) { return {a.p, a.n}; }
+template <class K, class V> CP_DEVICE Map<K, V> map_from(Seq<Pair<K, V>> all) { return {all.p, all.n}; }
+template <class K> CP_DEVICE Queue<K> queue_from(Seq<Waiting<K>> all) { return {all.p, all.n}; }
+#endif
 
 // Pairs of a container as tuples of the specification
+#ifndef CP_FOLLOWING
 template <class P, class K, class V> CP_DEVICE Seq<P> items_of(Map<K, V> const& a) { P* made = room<P>(a.n); for (Int i = 0; i < a.n; ++i) made[i] = P{a.p[i].key, a.p[i].value}; return {made, a.n}; }
+#endif
 template <class P, class K, class V> CP_DEVICE Seq<P> items_of(Dict<K, V> const& a) { P* made = room<P>(a.size()); Int i = 0; for (const auto& each : a.pairs()) made[i++] = P{each.key, each.value}; return {made, i}; }
+#ifndef CP_FOLLOWING
 template <class P, class K> CP_DEVICE Seq<P> items_of(Queue<K> const& a) { P* made = room<P>(a.n); for (Int i = 0; i < a.n; ++i) made[i] = P{a.p[i].key, a.p[i].weight}; return {made, a.n}; }
+#endif
 
 }  // namespace cp
+#ifdef CP_FOLLOWING
+#include "versions.hpp"
+#endif

@@ -151,7 +151,7 @@ class Statements(Flow):
         with self.nested() as lines:
             test = self.condition(node.test)
         self.out.append("while (true) {")
-        if self.unit.has_forms:
+        if self.unit.has_forms or self.unit.bounded:
             self.out.append("turn();")
         known = "true" if is_const(test) and const_of(test) else "false"
         self.out += [*lines, f"if (!({known if is_const(test) else test.text})) break;"]

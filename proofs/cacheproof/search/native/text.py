@@ -10,9 +10,11 @@ from cacheproof.search.native.types import (
     AnyOperation,
     Closure,
     Const,
+    EnumType,
     Holder,
     Pairs,
     Record,
+    Scalar,
     Tup,
     Type,
     has_value,
@@ -26,7 +28,7 @@ def unit_text(compiler: Compiler) -> str:
     """All of it, but for what the explorer adds."""
     unit = compiler.unit
     behind = [*_classes(compiler), *_functions(unit)]
-    return "\n".join([*_structs(unit), *behind])
+    return "\n".join([*_structs(unit), *(_hashes(unit) if unit.bounded else []), *behind])
 
 
 def _structs(unit: Unit) -> Iterator[str]:
@@ -71,6 +73,24 @@ def _struct(struct: Struct, unit: Unit) -> str:
         f"[[maybe_unused]] static bool less(const {name}& a, const {name}& b) {{ {order} return false; }}\n"
         f"[[maybe_unused]] static {name} copy(const {name}& a) {{ return {{{parts}}}; }}"
     )
+
+
+def _hashes(unit: Unit) -> Iterator[str]:
+    """Hashes of structs, which large maps need of their keys."""
+    for kind, struct in unit.structs.items():
+        if all(map(_hashable, (member for _, member in struct.members))) and not isinstance(kind, Closure):
+            parts = " ".join(f"made = hash_mixed(hash_of(a.{member}), made);" for member, _ in struct.members)
+            head = f"[[maybe_unused]] static uint64_t hash_of(const {struct.name}& a)"
+            yield f"{head} {{ uint64_t made = {len(struct.members)}; {parts} return made; }}"
+
+
+def _hashable(kind: Type) -> bool:
+    if isinstance(kind, (Tup, Record)):
+        parts = kind.parts if isinstance(kind, Tup) else [part for _, part in kind.fields]
+        return all(map(_hashable, filter(has_value, parts)))
+    if isinstance(kind, Holder):
+        return kind.form in ("Seq", "Opt", "Set") and _hashable(kind.element)
+    return isinstance(kind, (Scalar, EnumType))
 
 
 def _ordered(kind: Type) -> bool:
@@ -152,7 +172,8 @@ def _head(unit: Unit, instance: Instance) -> str:
 def _plain(unit: Unit, instance: Instance) -> str:
     if instance.forms:
         return _with_forms(unit, instance)
-    return f"// {instance.about}\n{_head(unit, instance)} {{\n{instance.body}\n}}"
+    deep = "deep();\n" if unit.bounded and instance.asked_early else ""
+    return f"// {instance.about}\n{_head(unit, instance)} {{\n{deep}{instance.body}\n}}"
 
 
 def _with_forms(unit: Unit, instance: Instance) -> str:

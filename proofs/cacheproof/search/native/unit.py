@@ -108,6 +108,8 @@ class Unit:
     """Which function calls which."""
     has_forms: bool = False
     """Whether functions have several forms, chosen at run time. The turns of loops are counted: a form may not end."""
+    bounded: bool = False
+    """Whether calls come from outside, with any numbers: the turns of all loops are counted, and the depth of calls."""
 
     def fresh(self, wanted: str) -> str:
         """A C++ name that nothing else has."""
@@ -198,6 +200,8 @@ class Unit:
         return made
 
 
+FOLLOWING_HEADERS = ("memory.hpp", "blake.hpp", "runtime.hpp", "versions.hpp", "bytes.hpp", "lines.hpp", "follower.hpp")
+"""Those of libraries that follow logs."""
 HEADERS = (
     "memory.hpp",
     "blake.hpp",
@@ -220,7 +224,11 @@ HEADERS = (
 def words_of_headers() -> frozenset[str]:
     """Every word of the headers, and those of C++: nothing that is compiled may have such a name."""
     folder = Path(__file__).parent
-    return KEYWORDS | {word for name in HEADERS for word in re.findall(r"\w+", (folder / name).read_text("utf-8"))}
+    return KEYWORDS | {
+        word
+        for name in {*HEADERS, *FOLLOWING_HEADERS}
+        for word in re.findall(r"\w+", (folder / name).read_text("utf-8"))
+    }
 
 
 KEYWORDS = frozenset(
