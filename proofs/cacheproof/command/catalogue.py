@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
@@ -18,8 +19,9 @@ from cacheproof.foundation.errors import ExitStatus, InputError
 from cacheproof.foundation.junit import STATUSES, Case, CaseStatus, JunitOption, file_to_write, write
 from cacheproof.model.registry import components
 from cacheproof.model.trace import Trace
-from cacheproof.search.campaign import Run, Task
+from cacheproof.search.campaign import AUTO, SHARING, Run, Task, with_faster_engines
 from cacheproof.search.record import perform_and_keep
+from cacheproof.search.worker import REFERENCE
 
 PANEL = "Check and prove"
 
@@ -41,6 +43,13 @@ def command(
         bool,
         typer.Option("--keep", help="Store the shortest traces in the package. The documentation pages show them."),
     ] = False,
+    engine: Annotated[
+        str,
+        typer.Option(
+            help="The explorer: reference or native (the specification, in Python or compiled), or auto (the faster of "
+            "these for each variant)."
+        ),
+    ] = AUTO,
     jobs: JobsOption = 0,
     junit: JunitOption = None,
 ) -> Report:
@@ -53,9 +62,10 @@ def command(
         wanted = _in_scope(wanted, scope)
     elif not everywhere:
         wanted = telling(wanted)
+    tasks = _by_engine(tasks_of(wanted), engine)
     with progress() as show:
-        runs, interrupted = perform_and_keep(tasks_of(wanted), jobs, show)
-    by_task = {run.task: run for run in runs}
+        runs, interrupted = perform_and_keep(tasks, jobs, show)
+    by_task = {replace(run.task, engine=REFERENCE): run for run in runs}
     derived = list(derive(wanted, by_task))
     if keep_traces:
         for path, changed in keep(_traces(derived, by_task), known).items():
@@ -70,6 +80,15 @@ def command(
         _worst(statuses.values()),
         interrupted=interrupted,
     )
+
+
+def _by_engine(tasks: Sequence[Task], engine: str) -> list[Task]:
+    """Each run by the chosen engine: both find the same shortest traces."""
+    if engine == AUTO:
+        return with_faster_engines(tasks)[0]
+    if engine not in SHARING:
+        raise InputError(f"unknown engine '{engine}': there are {', '.join((*SHARING, AUTO))}")
+    return [replace(task, engine=engine) for task in tasks]
 
 
 def _worst(statuses: Any) -> ExitStatus:
