@@ -271,7 +271,7 @@ def test_a_process_that_starts_later_finds_the_segment(monkeypatch: pytest.Monke
     sender = ShmObjectStoreSenderCache(config())
     other = ShmObjectStoreSenderCache(config())
     try:
-        subprocess.run([sys.executable, "-c", READER], check=True, timeout=60)
+        subprocess.run([sys.executable, "-c", READER], check=True, timeout=300)
     finally:
         other.close()
         sender.close()

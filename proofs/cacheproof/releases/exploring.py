@@ -143,7 +143,7 @@ def exploration(
     component = component_named(era.component)
     variant = variant_named(component, era.variant)
     every = configurations(era, at_once)
-    name = name_of(era.component, era.variant, "all" if at_once is None else str(at_once), *era.lacks)
+    name = kept_name(era, at_once)
     compiled = scopes().compiled_states[era.component] if can_exhaust(component, variant) else 0
     key = key_of(every, (states, compiled))
     if (kept := _kept(name, key)) is not None:
@@ -248,6 +248,12 @@ def _settings(config: Any) -> frozenset[str]:
 
 
 # In the store -------------------------------------------------------------------------------------------------------
+
+
+def kept_name(era: Era, at_once: int | None) -> str:
+    """Under which an exploration is kept. A file system allows names of some 255 bytes, so the lacks are in short."""
+    lacks = [sha256(repr(sorted(era.lacks)).encode()).hexdigest()[:8]] if era.lacks else []
+    return name_of(era.component, era.variant, "all" if at_once is None else str(at_once), *lacks)
 
 
 def key_of(every: Iterable[Any], limits: tuple[int, int]) -> str:

@@ -165,8 +165,11 @@ def crossed(config: Config, computed: FrozenMap[int, int]) -> FrozenMap[tuple[in
     """The items whose cross-attention KV the first steps of running requests have written."""
     if config.encoder_decoder == 0:
         return FrozenMap()
-    items = ((request, index) for request, _ in computed.items() for index in range(len(config.items[request])))
-    return FrozenMap((item, 1) for item in items)
+    return FrozenMap(
+        ((request, index), 1)
+        for request, _ in computed.items()
+        for index in range(len(configuration.items_of(config, request)))
+    )
 
 
 def line(ranks: list[int]) -> tuple[int, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import islice
 
 from cacheproof.foundation.errors import ExitStatus
@@ -15,11 +16,14 @@ from cacheproof.releases.against.parted import Ran, ran
 from cacheproof.releases.against.parts import SCREENED, Line, Listed, Part, Stretch, parts_of
 from cacheproof.releases.against.running import Compared
 from cacheproof.releases.against.screening import Alone, Situations, new_episodes, screened
-from cacheproof.releases.exploring import settings_of
+from cacheproof.releases.exploring import kept_name, settings_of
 from cacheproof.targets.specification import SpecificationTarget
 from cacheproof.targets.vllm.eras import table
 from cachespec.kernel import Operation, Outcome
 from cachespec.lru import Config, Touch
+
+LONGEST_NAME = 200
+"""Most file systems allow 255 bytes, the ending included."""
 
 LRU = component_named("lru")
 CONFIG = Config(capacity=6, sizes=(1, 2, 3))
@@ -129,3 +133,13 @@ def test_a_line_that_reads_no_changed_file_and_was_not_run_is_no_missing_answer(
     assert shown.status_of([spared]) is ExitStatus.INCONCLUSIVE
     failed = Compared(PART.line, unchanged=True, ran=Ran(failure="gone"))
     assert shown.status_of([done, failed]) is ExitStatus.INCONCLUSIVE
+
+
+def test_what_an_exploration_is_kept_under_fits_a_file_system() -> None:
+    """A release that lacks many settings gives its exploration no longer name. Other lacks give another one."""
+    eras = [replace(era, lacks=lacks) for era in table().eras for lacks in (era.lacks, ("items", "drafts"), ("items",))]
+
+    names = {(era.component, era.variant, tuple(sorted(era.lacks))): kept_name(era, None) for era in eras}
+
+    assert max(map(len, names.values())) < LONGEST_NAME
+    assert len(set(names.values())) == len(names)

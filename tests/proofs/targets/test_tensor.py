@@ -15,13 +15,14 @@ from cacheimpl.encoder_cache.rows import Rows
 from cacheproof import tensor_models
 from cacheproof.foundation.errors import InputError
 from cacheproof.model.registry import component_named
+from cacheproof.model.scope import scope_named
 from cacheproof.model.target import Target, TargetError
 from cacheproof.targets.factory import open_target
 from cacheproof.targets.tensor import TensorTarget
 from cacheproof.targets.tensor.encoder_cache_manager import open_manager
-from cacheproof.tensor_models import MODELS, model_of
+from cacheproof.tensor_models import MODELS, model_of, scheduler
 from cachespec.encoder_cache.configuration import Config as EncoderConfig
-from cachespec.kernel import UNSUPPORTED, Operation
+from cachespec.kernel import UNSUPPORTED, FrozenMap, Operation
 from cachespec.lru.configuration import Config as LruConfig
 from cachespec.lru.operations import Evict, Put, Touch
 from cachespec.ring.configuration import Config as RingConfig
@@ -192,3 +193,15 @@ def test_a_ring_with_more_handles_than_there_is_memory_is_refused() -> None:
     target = open_target("torch", component, component.normative)
     with pytest.raises(TargetError, match="modulus = 2147483648: there are 2,147,483,648 handles"):
         target.reset(wide)
+
+
+def test_an_encoder_decoder_model_without_items_has_no_crossed_one() -> None:
+    """A configuration may have no items at all; then requests have no row of them."""
+    component = component_named("scheduler")
+    config = scope_named(component, "encoder-decoder").config._replace(items=())
+    shown = config._replace(items=(((0, 0, 2),),) * len(config.prompts))
+    computed = FrozenMap(((0, 4),))
+
+    assert component.invalid(config) is None
+    assert scheduler.crossed(config, computed) == FrozenMap()
+    assert scheduler.crossed(shown, computed) == FrozenMap((((0, 0), 1),))
