@@ -234,7 +234,8 @@ WRITTEN = frozenset(
             "consume.write",
         ),
         *("show.output", "stalls.junit", "conform.summary", "conform.junit", "planted.junit", "reproduce.written"),
-        *("bench.plot", "catalogue.junit", "mutants.junit", "prove.junit", "regions.junit", "init.folder"),
+        *("bench.plot", "catalogue.junit", "detection.junit", "mutants.junit", "prove.junit", "regions.junit"),
+        "init.folder",
     }
 )
 """Parameters that name what is written, and is not read."""
