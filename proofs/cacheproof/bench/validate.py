@@ -24,11 +24,11 @@ from cacheproof.bench.measure import Benchmark, Contender, Goal, Work
 from cacheproof.bench.plain import PlainPool
 from cacheproof.foundation.limits import MEGABYTES, SECONDS
 from cacheproof.logs.validate.header import Header
-from cacheproof.logs.validate.native import NATIVE, REFERENCE
 from cacheproof.logs.validate.run import Validation
 from cacheproof.logs.validate.source import CHUNK_BYTES, Source, open_source
 from cacheproof.logs.validate.writing import log_written
 from cacheproof.search.native.build import compiler_of_this_machine
+from cacheproof.search.worker import NATIVE, REFERENCE
 from cachespec.kernel import REROOTING, Code, Operation, Outcome
 from cachespec.kv_blocks import COMPONENT
 from cachespec.kv_blocks.configuration import Config

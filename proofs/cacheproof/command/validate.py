@@ -17,7 +17,7 @@ from cacheproof.foundation.limits import MEGABYTES, SECONDS
 from cacheproof.foundation.partial import AllowPartialOption, worded
 from cacheproof.lockstep.declaring import DeviationOption
 from cacheproof.logs.validate.header import Header
-from cacheproof.logs.validate.native import AUTO, ENGINES
+from cacheproof.logs.validate.native import ENGINES
 from cacheproof.logs.validate.possible import CAP
 from cacheproof.logs.validate.run import Validation
 from cacheproof.logs.validate.source import STANDARD_INPUT, Source, open_source
@@ -28,6 +28,7 @@ from cacheproof.model.store import name_of, save
 from cacheproof.model.wire import config_to_message, operation_to_message, outcome_to_message
 from cacheproof.model.wording import operation_text, outcome_text
 from cacheproof.present.unseen import unseen
+from cacheproof.search.campaign import AUTO
 from cachespec import SPECIFICATION_VERSION
 
 PANEL = "Records and replay"

@@ -18,18 +18,19 @@ from cacheproof.logs.validate.fast import largest_operands
 from cacheproof.logs.validate.header import Header
 from cacheproof.logs.validate.lines import Pattern, is_partial
 from cacheproof.model.naming import names_in
+from cacheproof.search.campaign import AUTO
 from cacheproof.search.native.build import compiler_of_this_machine
 from cacheproof.search.native.following import NativeFollower, is_there, translated
 from cacheproof.search.native.unit import CompileError
+from cacheproof.search.worker import NATIVE, REFERENCE
 from cachespec.kernel import Code, Observation, Operation
 
-AUTO, REFERENCE, NATIVE = "auto", "reference", "native"
 ENGINES = (AUTO, REFERENCE, NATIVE)
 
 WORTH_LOADING = 50_000
-"""A log with so many lines ahead is read by a library that is there: translation takes up to half a second."""
+"""Lines ahead from which a cached library is used. The translation takes up to half a second."""
 WORTH_COMPILING_SECONDS = 60.0
-"""A log with so much time ahead, in Python, is worth compiling a library, which takes 5 to 30 seconds."""
+"""Seconds ahead, in Python, from which a library is compiled. The compilation takes 5 to 30 seconds."""
 LEAST_MEGABYTES = 512
 """With a smaller limit of memory, `auto` stays in Python: compiled code keeps old versions of the state for a while."""
 LEAST_PAUSE = 0.01

@@ -11,12 +11,14 @@ from cacheproof.foundation.limits import Clock, TooSlowError, memory, too_large,
 from cacheproof.logs.validate.fast import FastPath
 from cacheproof.logs.validate.header import Header, header_from_message
 from cacheproof.logs.validate.lines import End, Reader, object_on
-from cacheproof.logs.validate.native import AUTO, NATIVE, Choice, NativePath, path_for
+from cacheproof.logs.validate.native import Choice, NativePath, path_for
 from cacheproof.logs.validate.own_names import OwnNumbers
 from cacheproof.logs.validate.possible import CAP, Possible
 from cacheproof.logs.validate.source import Source, TruncatedError
 from cacheproof.logs.validate.validator import Validator
 from cacheproof.logs.validate.verdict import Impossible, Inconclusive, Sort
+from cacheproof.search.campaign import AUTO
+from cacheproof.search.worker import NATIVE
 
 CONTEXT = 4
 """Lines before the impossible one that are shown."""

@@ -24,14 +24,15 @@ from cacheproof.command.frame import dispatch
 from cacheproof.foundation.errors import ExitStatus, InputError
 from cacheproof.logs.validate import native
 from cacheproof.logs.validate.header import Header
-from cacheproof.logs.validate.native import AUTO, NATIVE, REFERENCE
 from cacheproof.logs.validate.run import Validation
 from cacheproof.logs.validate.source import Source
 from cacheproof.model.registry import component_named, components
 from cacheproof.model.scope import scopes_of
 from cacheproof.model.wire import operation_to_message
+from cacheproof.search.campaign import AUTO
 from cacheproof.search.native import build, following
 from cacheproof.search.native.following import NativeFollower
+from cacheproof.search.worker import NATIVE, REFERENCE
 from cachespec.kernel import REROOTING, Operation, Outcome
 from cachespec.kv_blocks import COMPONENT as KV_BLOCKS
 from cachespec.lru.configuration import Config
