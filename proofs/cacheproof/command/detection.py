@@ -122,7 +122,7 @@ def _case(line: Line, missing: Sequence[str], lost: Sequence[str]) -> Case:
 def status_of(
     lines: Sequence[Line], asked: int, missing: Sequence[str], lost: Sequence[str], *, interrupted: bool
 ) -> ExitStatus:
-    """What is not detected falls short. What is open where something has to be detected is no answer."""
+    """A mutant that nothing detects falls short. While an answer is open, there is no verdict."""
     decided = [line for line in lost if not line.endswith(Answer.OPEN.value)]
     if missing or decided:
         return ExitStatus.FELL_SHORT

@@ -44,7 +44,7 @@ def drawn(component: AnyComponent, each: int = FOR_EACH_TRANSITION, seed: int = 
 
 
 def _some(groups: Sequence[list[Mutant]], wanted: int, source: random.Random) -> list[Mutant]:
-    """So many, each from a group that is drawn anew; a group that is used up is drawn no more."""
+    """Draw this number of mutants: a group first, and then one of its mutants. An empty group is left out."""
     groups = [group for group in groups if group]
     chosen: list[Mutant] = []
     while groups and len(chosen) < wanted:

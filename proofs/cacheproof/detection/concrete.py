@@ -1,6 +1,6 @@
 """Evidence that executes the specification: exploration, any numbers, lockstep with the tensor code, vectors.
 
-A call that raises is detected: whoever runs it sees the error.
+A call that raises is detected by all evidence that executes it.
 """
 
 from __future__ import annotations

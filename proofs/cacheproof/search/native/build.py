@@ -24,7 +24,7 @@ from cacheproof.search.native.unit import HEADERS
 HERE = Path(__file__).parent
 COMMON = ("-std=c++20", "-w", "-fPIC", "-shared", "-fno-strict-aliasing", "-fno-plt", "-pthread")
 QUICK, THOROUGH = "-O1", "-O3"
-"""How the compiler optimises. The thorough way takes nearly twice as long to compile, and runs about a sixth faster."""
+"""How the compiler optimises. The thorough way takes longer to compile, and less long to run."""
 NATIVE = "-march=native"
 """The instructions of this machine's processor. A library with them is used on such processors only."""
 PROCESSOR = ("vendor_id", "cpu family", "model", "model name", "flags", "CPU implementer", "CPU part", "Features")

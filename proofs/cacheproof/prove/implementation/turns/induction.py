@@ -83,7 +83,7 @@ class ManyTurns:
     pool: Callable[[], tuple[Inputs, Inputs]]
     """The arguments in a pool, and in a larger one in which every size is another."""
     row: str
-    """The operand that names the row of a turn. Rows are distinct, but for that of nobody."""
+    """The operand that names the row of a turn. Rows are distinct, except for the row that stands for no request."""
     answers: tuple[str, ...]
     """Results of each turn."""
     waiting: Mapping[str, Cell]

@@ -49,7 +49,7 @@ def taken_apart(given: Mapping[str, Tensor]) -> tuple[Config, Pool]:
 
 
 def allocating(width: int) -> Function:
-    """`allocate_slots` of at most so many blocks for each request."""
+    """`allocate_slots` with a bound on the new blocks of each request."""
 
     def function(given: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
         config, pool = taken_apart(given)
