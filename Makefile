@@ -98,17 +98,20 @@ nightly-tensor: $(READY)
 
 # Triton's kernels in its interpreter, beside the torch forms: 100,000 random steps, and every state of the default scopes.
 nightly-kernels: $(READY)
-	$(BIN)/python -m pytest -m nightly tests/impl/test_kernels.py
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m nightly --numprocesses auto --dist worksteal tests/impl/test_kernels.py
 
 nightly-prove: $(READY)
 	$(BIN)/cacheproof prove
 	$(BIN)/cacheproof prove --implementation --set all
 	$(BIN)/cacheproof regions --set all
 
-# With the extra `symbolic`, CrossHair chooses the calls of short runs. If it cannot be installed, those are skipped, and say so.
+# The tests that `make test` leaves out, but for those that another part runs. With the extra `symbolic`, CrossHair chooses the
+# calls of short runs. If it cannot be installed, those are skipped, and say so.
+ELSEWHERE := tests/impl/test_kernels.py tests/proofs/search/native tests/proofs/search/test_on_ray.py tests/proofs/engine
+
 nightly-tests: $(READY)
 	-$(PIP) install --editable '.[symbolic]' --constraint $(STAMPS)/constraints.txt
-	$(BIN)/python -m pytest -m ""
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m nightly --numprocesses auto --dist worksteal $(ELSEWHERE:%=--ignore %)
 
 # 100,000 calls of each component, and bursts of up to thousands of requests; then how many planted bugs are found. Both drivers
 # choose calls in the same way; the plain one is the faster.

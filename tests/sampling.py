@@ -1,9 +1,9 @@
 """Which cases of large families of tests are left to the night, and which stand for them when a change is taken.
 
-Every case runs in `make nightly-tests`. For a change, the first case of each group runs, and one in `every` of the
-others. A group is what the name of a case begins with: a component, or the function where a bug is planted; or it is
-the whole test. Whole cases that take long are named by themselves: other cases of the same file go through the same
-code.
+`make nightly-tests` runs what `make test` leaves out. For a change, the first case of each group runs, and one in
+`every` of the others. A group is what the name of a case begins with: a component, or the function where a bug is
+planted; or it is the whole test. Whole cases that take long are named by themselves: other cases of the same file go
+through the same code.
 """
 
 from __future__ import annotations
