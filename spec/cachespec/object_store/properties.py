@@ -41,6 +41,12 @@ def chunks_do_not_overlap(config: Config, view: View) -> bool:
     return inside and all(before[1] <= after[0] for before, after in pairwise(spans))
 
 
+def bytes_are_of_one_chunk(config: Config, view: View) -> bool:
+    places = [block[0] for block in view.blocks]
+    whole = [(block[0], block[0] + config.header + config.payloads[block[4]]) for block in view.blocks if block[4] >= 0]
+    return not any(start < place < end for start, end in whole for place in places)
+
+
 def what_is_out_is_there(config: Config, view: View) -> bool:
     there = {(chunk.place, chunk.identity, chunk.epoch) for chunk in view.chunks if chunk.intact}
     return all(out.name in there for out in view.outstanding)
@@ -83,6 +89,12 @@ SAFETY: tuple[Safety[Config, View], ...] = (
         "live chunks lie inside the memory, none wraps around its end, and no two overlap",
         chunks_do_not_overlap,
         lambda c, v: len(v.chunks) > 1,
+    ),
+    Safety(
+        "SHM-1/written",
+        "a chunk in the memory has its bytes only until another one is written over a part of them",
+        bytes_are_of_one_chunk,
+        lambda c, v: len(v.blocks) > len(v.chunks) > 0,
     ),
     Safety(
         "SHM-2",
