@@ -6,7 +6,7 @@ from cachespec.kernel import Code, Operation, Outcome, Safety, Step
 from cachespec.scheduler.configuration import CONTENT, EXPECTED, LENGTH, STORED, Config, Item, is_read, items_of
 from cachespec.scheduler.operations import BringOutput, LoseOutput, Schedule
 from cachespec.scheduler.state import Scheduled, View
-from cachespec.scheduler.view import accounted, new_plan, touched, waits_for_item
+from cachespec.scheduler.view import accounted, in_order_of_service, new_plan, touched, waits_for_item
 
 
 def expects(config: Config, view: View, request: int) -> bool:
@@ -49,7 +49,8 @@ def loads_wait_for_room_only(config: Config, before: View, op: Operation, outcom
     left = config.token_budget - sum(part.tokens for part in plan.scheduled)
     if left <= 0 or plan.preempted or config.long_prefill_threshold or config.alignment or config.whole_items:
         return True
-    first = next((request for request in after.running if waits_for_item(config, after, request)), None)
+    served = in_order_of_service(before, after)
+    first = next((request for request in served if waits_for_item(config, after, request)), None)
     if first is None:
         return True
     item, freeable = next_item(config, after, first), after.encoder.freeable

@@ -34,6 +34,7 @@ from cachespec.scheduler.view import (
     holders_of_blocks,
     holders_of_items,
     in_flight,
+    in_order_of_service,
     in_phase,
     in_turn,
     is_resident,
@@ -145,9 +146,10 @@ def room_goes_to_the_first(config: Config, before: View, op: Operation, outcome:
         return True
     pinning = {request for request, _ in set(after.encoder.held) - set(before.encoder.held)}
     encoding = {part.request for part in new_plan(before, op, after).scheduled if part.encode}
-    waiting_for = [index for index, request in enumerate(after.running) if waits_for_item(config, after, request)]
-    first = min(waiting_for, default=len(after.running))
-    return not (pinning | encoding) & set(after.running[first + 1 :])
+    served = in_order_of_service(before, after)
+    waiting_for = [index for index, request in enumerate(served) if waits_for_item(config, after, request)]
+    first = min(waiting_for, default=len(served))
+    return not (pinning | encoding) & set(served[first + 1 :])
 
 
 def what_flies_is_held(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:

@@ -97,6 +97,11 @@ def waits_for_item(config: Config, view: View, request: int) -> bool:
     )
 
 
+def in_order_of_service(before: View, after: View) -> tuple[int, ...]:
+    """The running requests: what ran before comes first, even if a request with a higher priority was admitted."""
+    return tuple(sorted(after.running, key=lambda request: request not in before.running))
+
+
 def accounted(view: View) -> tuple[Key, ...]:
     """The entries that the encoder cache manager keeps. One that counts slots only keeps none, and lists outputs."""
     return tuple(key for key, _ in view.encoder.entries) if "cached" in view.encoder.shown else ()
