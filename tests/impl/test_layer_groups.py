@@ -16,7 +16,7 @@ from cacheimpl import layer_groups as tensors
 from cacheimpl.answer import Code
 from cacheimpl.layer_groups import Kind, LayerGroupsError, Layers, Reach
 from cacheproof.lockstep.campaign import lockstep
-from cacheproof.lockstep.configurations import configurations
+from cacheproof.model.configurations import configurations
 from cacheproof.model.registry import component_named
 from cacheproof.model.scope import scope_named
 from cacheproof.search.tensor import compare

@@ -18,8 +18,8 @@ from cacheproof.foundation import files
 from cacheproof.foundation.console import Report, announce, interruptible, progress
 from cacheproof.foundation.errors import ExitStatus, InputError
 from cacheproof.foundation.junit import STATUSES, Case, JunitOption, file_to_write, write
-from cacheproof.lockstep.configurations import GENERATORS
 from cacheproof.lockstep.tally import Limit
+from cacheproof.model.configurations import GENERATORS
 from cacheproof.model.registry import component_named
 from cacheproof.model.store import save
 from cacheproof.present.show import against as pair

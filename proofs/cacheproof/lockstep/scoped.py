@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cacheproof.foundation.errors import InputError
-from cacheproof.lockstep.configurations import GENERATORS, near
 from cacheproof.lockstep.pair import Pair
 from cacheproof.lockstep.tally import Tally
+from cacheproof.model.configurations import GENERATORS, near
 from cacheproof.model.finding import Breakdown, Finding, Subject
 from cacheproof.model.target import Failure, Target
 

@@ -7,6 +7,7 @@ a name that does not exist is an `InputError` that says where it is.
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -16,6 +17,8 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from cacheproof.foundation.errors import InputError
+from cacheproof.foundation.seeds import LARGEST_SEED
+from cacheproof.model.configurations import drawn
 from cacheproof.model.plan import Granularity, Plan
 from cacheproof.model.registry import AnyComponent, component_named, scope_file
 from cacheproof.model.wire import config_from_message
@@ -23,6 +26,12 @@ from cachespec.kernel import NORMATIVE
 
 DEFAULT, LARGE, NIGHTLY = SETS = "default", "large", "nightly"
 """`large` is explored by default where the specification is compiled, `nightly` if it is asked for."""
+
+DRAWN = "drawn"
+"""The set of the scopes that are in no file: each is named for the seed and the number of its configuration."""
+NAME_OF_DRAWN = re.compile(r"drawn-(\d{1,10})-(\d{1,9})")
+STATES_OF_DRAWN = 200_000
+"""Where the exploration of such a scope ends, unless it is asked for more."""
 
 
 class ExpectedViolation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -132,9 +141,31 @@ def scopes_of(component: AnyComponent) -> tuple[Scope, ...]:
 def scope_named(component: AnyComponent, name: str) -> Scope:
     """The scope, or an error that names those there are."""
     known = {scope.name: scope for scope in scopes_of(component)}
+    if name not in known and (numbers := NAME_OF_DRAWN.fullmatch(name)) is not None:
+        return drawn_scope(component, *map(int, numbers.groups()))
     if name not in known:
         raise InputError(f"{component.name} has no scope '{name}': there are {', '.join(known)}")
     return known[name]
+
+
+def drawn_scope(component: AnyComponent, seed: int, number: int) -> Scope:
+    """A random configuration as a scope, for every variant. Nothing is expected of it but that all properties hold.
+
+    Raises InputError if the component has no generator of configurations, or for a seed that is too large.
+    """
+    if seed > LARGEST_SEED:
+        raise InputError(f"the seed of a drawn scope is at most {LARGEST_SEED:,}, not {seed:,}")
+    return Scope(
+        component=component.name,
+        name=f"{DRAWN}-{seed}-{number}",
+        about="a random configuration",
+        set=DRAWN,
+        variants=tuple(component.variants),
+        config=drawn(component, seed, number),
+        plan=Plan(symmetry=False, liveness=True, limit_states=STATES_OF_DRAWN),
+        uncovered={},
+        expect={},
+    )
 
 
 class _Read(NamedTuple):

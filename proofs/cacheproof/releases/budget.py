@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+STEPS_IN_EACH = 200
+"""Calls that are made in a random configuration: two episodes of the plain driver, then the next one."""
+
 
 @dataclass(frozen=True, slots=True)
 class Budget:

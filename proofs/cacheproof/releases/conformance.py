@@ -8,16 +8,16 @@ from itertools import islice
 from typing import Any
 
 from cacheproof.lockstep.campaign import RESTART_EVERY, Campaign, lockstep
-from cacheproof.lockstep.configurations import STEPS_IN_EACH, configurations
 from cacheproof.lockstep.pair import PATIENCE, Pair
 from cacheproof.lockstep.plan import not_there
 from cacheproof.lockstep.retracing import retrace
 from cacheproof.lockstep.shrink import SECONDS_TO_SHRINK
 from cacheproof.lockstep.situations import Operations
+from cacheproof.model.configurations import configurations
 from cacheproof.model.finding import Breakdown, Difference, Finding, Subject
 from cacheproof.model.registry import component_named, variant_named
 from cacheproof.model.target import Target
-from cacheproof.releases.budget import RANDOM
+from cacheproof.releases.budget import RANDOM, STEPS_IN_EACH
 from cacheproof.releases.exploring import Exploration
 from cacheproof.targets.factory import open_target
 from cacheproof.targets.vllm.eras import Deviation, Era, Table

@@ -10,12 +10,12 @@ from itertools import cycle
 from pathlib import Path
 from typing import Any
 
-from cacheproof.lockstep.configurations import drawn
 from cacheproof.lockstep.stalls import Sort, Stall
 from cacheproof.lockstep.stalls import search as search_for_stalls
 from cacheproof.lockstep.tally import Limit
 from cacheproof.lockstep.violations import Hunt, hunt
 from cacheproof.lockstep.violations_nearest import Seen
+from cacheproof.model.configurations import drawn
 from cacheproof.model.declaration import declared_by
 from cacheproof.model.registry import component_named, variant_named
 from cacheproof.model.target import Target, TargetError

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -141,7 +141,7 @@ class Effort:
     these shares of the states are compared with the specification's. With `to_the_end`, a run goes on however many more
     states it has than are expected. With `first`, a run that expects no violation ends with the first one. On a
     `cluster`, the runs are taken one after the other, and its workers share each; with `or_reference`, the reference
-    engine explores what a worker cannot compile.
+    engine explores what a worker cannot compile. With `states`, each run ends there, whatever its scope says.
     """
 
     jobs: int = 1
@@ -153,6 +153,7 @@ class Effort:
     first: bool = False
     cluster: Cluster | None = None
     or_reference: bool = False
+    states: int | None = None
 
     def shared_by(self, tasks: Sequence[Task]) -> int:
         """How many share a run: several if that was asked for, or if a single run is known to be large."""
@@ -325,6 +326,8 @@ def perform(task: Task, watch: Watch | None = None, effort: Effort = Effort(), s
     plan = scope.plan_for(task.variant)
     if not effort.to_the_end:
         plan = bounded(plan, scope.expectation(task.variant).states)
+    if effort.states is not None:
+        plan = replace(plan, limit_states=effort.states)
     if effort.first and not scope.expectation(task.variant).violations:
         plan = replace(plan, first=True)
     subject = Subject(component.name, variant.tag, scope.config, plan, task.engine)
@@ -408,7 +411,7 @@ def judged_anew(run: Run) -> Run:
     return replace(run, scope=scope, judgement=judge(component, variant, scope, run.exploration))
 
 
-def perform_all(tasks: Sequence[Task], effort: Effort, show: Show) -> Iterator[Run]:
+def perform_all(tasks: Sequence[Task], effort: Effort, show: Show) -> Generator[Run, None, None]:
     """Every run, as it ends. An interruption ends those in progress with what is known so far, and starts no others."""
     shared_by = effort.shared_by(tasks)
     on_a_device = any(task.engine == CUDA for task in tasks)  # each run takes what is left of its memory

@@ -8,7 +8,7 @@ from enum import Enum
 
 from cacheproof.foundation.errors import ExitStatus
 from cacheproof.model.registry import AnyComponent, AnyVariant
-from cacheproof.model.scope import Scope
+from cacheproof.model.scope import DRAWN, Scope
 from cacheproof.search.coverage import never_fired
 from cacheproof.search.result import Ending, Exploration, Parting
 from cachespec.kernel import NORMATIVE, Progress
@@ -121,6 +121,8 @@ def _parted(parting: Parting) -> str:
 
 
 def _drift(scope: Scope, exploration: Exploration) -> Iterator[str]:
+    if scope.set == DRAWN:
+        return
     expectation = scope.expectation(exploration.variant)
     for name in ("states", "transitions", "depth", "digest"):
         golden, found = getattr(expectation, name), getattr(exploration, name)
@@ -132,7 +134,7 @@ def _drift(scope: Scope, exploration: Exploration) -> Iterator[str]:
 
 def _uncovered(scope: Scope, exploration: Exploration) -> Iterator[str]:
     """Coverage is asked of runs that saw all that the scope asks for."""
-    if exploration.ending is Ending.FOUND:
+    if exploration.ending is Ending.FOUND or scope.set == DRAWN:
         return
     silent, reasons = never_fired(exploration.coverage), scope.reasons(exploration.variant)
     for name in silent:

@@ -8,10 +8,10 @@ from itertools import combinations, islice
 import pytest
 
 from cacheproof.foundation.errors import InputError
-from cacheproof.lockstep import configurations as package
 from cacheproof.lockstep.campaign import lockstep
-from cacheproof.lockstep.configurations import GENERATORS, configurations, drawn, near
-from cacheproof.lockstep.configurations import scheduler as scheduler_configurations
+from cacheproof.model import configurations as package
+from cacheproof.model.configurations import GENERATORS, configurations, drawn, near
+from cacheproof.model.configurations import scheduler as scheduler_configurations
 from cacheproof.model.finding import Difference
 from cacheproof.model.registry import component_named
 from cacheproof.model.scope import scopes_of

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from cacheproof.lockstep.configurations import GENERATORS, configurations
+from cacheproof.model.configurations import GENERATORS, configurations
 from cacheproof.model.finding import Finding
 from cacheproof.model.registry import AnyComponent, component_named, components
 from cacheproof.model.scope import scopes_of

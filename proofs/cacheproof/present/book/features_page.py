@@ -10,7 +10,7 @@ from typing import Any
 from cacheproof.catalogue.meaning import refutations
 from cacheproof.catalogue.register import sorting
 from cacheproof.foundation.errors import InputError
-from cacheproof.lockstep.configurations import configurations
+from cacheproof.model.configurations import configurations
 from cacheproof.model.registry import AnyComponent, component_named, components
 from cacheproof.model.scope import DEFAULT, Scope, scopes_of
 from cacheproof.model.target import TargetError

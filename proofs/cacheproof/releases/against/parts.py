@@ -8,11 +8,11 @@ from itertools import count
 from typing import Any
 
 from cacheproof.lockstep.campaign import RESTART_EVERY
-from cacheproof.lockstep.configurations import GENERATORS, STEPS_IN_EACH, drawn
 from cacheproof.lockstep.decisions import DECISIONS
 from cacheproof.lockstep.pair import PATIENCE
+from cacheproof.model.configurations import GENERATORS, drawn
 from cacheproof.model.registry import component_named
-from cacheproof.releases.budget import RANDOM, Budget
+from cacheproof.releases.budget import RANDOM, STEPS_IN_EACH, Budget
 from cacheproof.targets.vllm.eras import Era
 from cachespec.kernel import NORMATIVE
 

@@ -8,10 +8,10 @@ import importlib.util
 import pytest
 
 from cacheproof.catalogue.kept import load
-from cacheproof.lockstep.configurations import GENERATORS
 from cacheproof.lockstep.pair import Pair
 from cacheproof.lockstep.stalls import Sort, StallSearch, Watch, search
 from cacheproof.lockstep.tally import Limit, Tally
+from cacheproof.model.configurations import GENERATORS
 from cacheproof.model.finding import Difference, Subject
 from cacheproof.model.registry import component_named, variant_named
 from cacheproof.model.scope import scope_named

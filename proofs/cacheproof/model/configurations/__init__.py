@@ -1,4 +1,4 @@
-"""Random configurations of components, for lockstep where the listed ones do not lead.
+"""Random configurations of components, for `explore` and for lockstep where the listed ones do not lead.
 
 A module here has a component's name and a `draw`, which makes a small configuration from a random source. What it draws
 are configurations in which released packages can be driven. Whether the numbers of one go together is for the component
@@ -20,8 +20,6 @@ from cacheproof.model.registry import AnyComponent
 
 Draw = Callable[[random.Random], Any]
 
-STEPS_IN_EACH = 200
-"""Calls that are made in one of them: two episodes of the plain driver, then the next one."""
 ATTEMPTS = 2_000
 """So often one is drawn again before that is an error of whoever wrote the generator."""
 SHARES = (0.15, 0.4, 0.8)

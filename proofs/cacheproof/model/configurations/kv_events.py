@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from cacheproof.lockstep.configurations.kv_blocks import hashes, requests
+from cacheproof.model.configurations.kv_blocks import hashes, requests
 from cachespec.kv_events import Config
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from cacheproof.lockstep.configurations.kv_blocks import chains_of
+from cacheproof.model.configurations.kv_blocks import chains_of
 from cachespec.partial_hits import Config
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from itertools import zip_longest
 
-from cacheproof.lockstep.configurations.kv_blocks import Chains, chains_of
+from cacheproof.model.configurations.kv_blocks import Chains, chains_of
 from cachespec.layer_groups import CHUNK, CROSS, FULL, STATE, WINDOW, Config
 from cachespec.layer_groups.configuration import alignment, has_many, sorts_of
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from cacheproof.lockstep.configurations import scheduler
+from cacheproof.model.configurations import scheduler
 from cachespec.engine import Config
 from cachespec.engine.configuration import HEADER, IDS
 from cachespec.scheduler.configuration import CONTENT

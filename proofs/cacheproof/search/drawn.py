@@ -1,0 +1,152 @@
+"""Random configurations of the specification, each explored to its end or to a limit of states.
+
+The scopes in the files are chosen by hand, and each has few settings. A drawn configuration has several at once, and
+numbers that its author did not think of.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass, field
+
+from cacheproof.model.plan import Plan
+from cacheproof.model.registry import AnyComponent, AnyVariant
+from cacheproof.model.scope import drawn_scope
+from cacheproof.model.store import save
+from cacheproof.model.trace import Violation
+from cacheproof.search.campaign import Effort, Run, Show, Task, engine_module, perform_all, run_name
+from cacheproof.search.record import KIND, record_of
+from cacheproof.search.result import Ending
+from cacheproof.search.worker import NATIVE, REFERENCE
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """A property that some of the configurations violate."""
+
+    property: str
+    run: str
+    """The run with the shortest trace: `show` shows it."""
+    scope: str
+    violation: Violation
+    configurations: int
+    """In how many of them it is violated."""
+
+
+@dataclass(slots=True)
+class Drawn:
+    """What the configurations of one variant have shown."""
+
+    component: str
+    variant: str
+    configurations: int = 0
+    exhausted: int = 0
+    """Configurations of which every state was explored."""
+    states: int = 0
+    transitions: int = 0
+    seconds: float = 0.0
+    """Added up over the worker processes."""
+    witnessed: set[str] = field(default_factory=set)
+    """The properties that were put to the test."""
+    broken: dict[str, Broken] = field(default_factory=dict)
+
+    def add(self, run: Run) -> None:
+        """One more configuration. It is kept for `show` if it violates a property."""
+        found = run.exploration
+        self.configurations += 1
+        self.exhausted += found.ending is Ending.EXHAUSTED
+        self.states, self.transitions = self.states + found.states, self.transitions + found.transitions
+        self.seconds += found.seconds
+        self.witnessed |= found.witnessed
+        if found.violations:
+            save(KIND, run_name(run.task), record_of(run))
+        for violation in found.violations:
+            known = self.broken.get(violation.property)
+            this = Broken(violation.property, run_name(run.task), run.task.scope, violation, 1)
+            self.broken[violation.property] = this if known is None else _shorter(known, this)
+
+
+def _shorter(known: Broken, other: Broken) -> Broken:
+    """The one with the shorter trace; of traces of one length that of the lower number, in whatever order they end."""
+    best = min(known, other, key=lambda one: (len(one.violation.trace.steps), number_of(one.scope)))
+    count = known.configurations + other.configurations
+    return Broken(best.property, best.run, best.scope, best.violation, count)
+
+
+def number_of(scope: str) -> int:
+    """The number of the configuration in the name of a drawn scope."""
+    return int(scope.rpartition("-")[2])
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """How much is explored."""
+
+    configurations: int
+    """Of each variant."""
+    first: int
+    """The number of the first one."""
+    states: int
+    """Where the exploration of a configuration ends."""
+    seconds: float | None
+    """After so long no other result is waited for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of all variants; `whole` unless the time was over or the user ended it."""
+
+    drawn: tuple[Drawn, ...]
+    interrupted: bool
+    whole: bool
+
+
+def explore_drawn(
+    subjects: Sequence[tuple[AnyComponent, AnyVariant]],
+    seed: int,
+    amount: Amount,
+    jobs: int,
+    show: Show,
+    announce: Callable[[str], object],
+) -> Outcome:
+    """Explore them in `jobs` processes, by compiled code where the machine has a compiler.
+
+    The configurations of a seed and what is found in each do not depend on `jobs`. Raises InputError for a component
+    without a generator of configurations.
+    """
+    results = {(component.name, variant.tag): Drawn(component.name, variant.tag) for component, variant in subjects}
+    engines = [_engine(component, variant, announce) for component, variant in subjects]
+    tasks = [
+        Task(component.name, variant.tag, drawn_scope(component, seed, number).name, engine)
+        for number in range(amount.first, amount.first + amount.configurations)
+        for (component, variant), engine in zip(subjects, engines, strict=True)
+    ]
+    ended, interrupted = 0, False
+    with suppress(KeyboardInterrupt):
+        for run in _until(amount.seconds, tasks, Effort(jobs=jobs, states=amount.states), show):
+            interrupted = interrupted or run.exploration.ending is Ending.INTERRUPTED
+            results[run.task.component, run.task.variant].add(run)
+            ended += 1
+            show(f"{ended:,} of {len(tasks):,} configurations: {run.task}")
+        return Outcome(tuple(results.values()), interrupted, ended == len(tasks))
+    return Outcome(tuple(results.values()), interrupted=True, whole=False)
+
+
+def _engine(component: AnyComponent, variant: AnyVariant, announce: Callable[[str], object]) -> str:
+    reason = engine_module(NATIVE).cannot(component, variant, Plan())
+    if reason is None:
+        return NATIVE
+    announce(f"{reason}. The reference engine goes on")
+    return REFERENCE
+
+
+def _until(seconds: float | None, tasks: Sequence[Task], effort: Effort, show: Show) -> Iterator[Run]:
+    """The runs as they end, for so long."""
+    end = None if seconds is None else time.monotonic() + seconds
+    with closing(perform_all(tasks, effort, show)) as runs:
+        for run in runs:
+            yield run
+            if end is not None and time.monotonic() > end:
+                return
