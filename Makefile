@@ -27,7 +27,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-NIGHTLY := nightly-check nightly-native nightly-ray nightly-catalogue nightly-tensor nightly-kernels nightly-prove nightly-tests nightly-fuzz nightly-conform nightly-historic nightly-engine nightly-releases nightly-replay nightly-mutants nightly-attacks
+NIGHTLY := nightly-check nightly-explore nightly-native nightly-ray nightly-catalogue nightly-tensor nightly-kernels nightly-prove nightly-tests nightly-fuzz nightly-conform nightly-historic nightly-engine nightly-releases nightly-replay nightly-mutants nightly-attacks
 .PHONY: help setup check test test-pythons lint types docs prove mutants nightly $(NIGHTLY) clean always
 
 help:  ## this list
@@ -78,6 +78,10 @@ nightly: $(READY)  ## everything that takes longer: the large scopes, long runs,
 
 nightly-check: $(READY)
 	$(BIN)/cacheproof check --set all
+
+# Random configurations of the normative specification. The seed is a new one every night, and is printed.
+nightly-explore: $(READY)
+	$(BIN)/cacheproof explore --configurations 200 --states 50000
 
 # The compiled specification finds what the scope files expect of the reference engine; and planted faults are noticed.
 nightly-native: $(READY)

@@ -234,7 +234,15 @@ WRITTEN = frozenset(
             "consume.write",
         ),
         *("show.output", "stalls.junit", "conform.summary", "conform.junit", "planted.junit", "reproduce.written"),
-        *("bench.plot", "catalogue.junit", "detection.junit", "mutants.junit", "prove.junit", "regions.junit"),
+        *(
+            "bench.plot",
+            "catalogue.junit",
+            "detection.junit",
+            "explore.junit",
+            "mutants.junit",
+            "prove.junit",
+            "regions.junit",
+        ),
         "init.folder",
     }
 )

@@ -32,6 +32,7 @@ LONG = (
     ("fuzz", "kv_blocks", "--target", "spec:normative", "--macros", "--seconds", "60"),
     ("fit", "lru", "--target", "spec:M2", "--seconds", "60"),
     ("stalls", "spec:normative", "--seconds", "60"),
+    ("explore", "lru", "ring", "--jobs", "2"),
     ("catalogue", "--everywhere", "--jobs", "2"),
     ("prove", "ring", "--jobs", "2"),
     ("mutants", "lru", "--jobs", "2"),

@@ -25,6 +25,7 @@ CALLS = (
     ("mutants", "lru", "--sample", "2", "--jobs", "1"),
     ("prove", "ring", "--jobs", "1"),
     ("stalls", "spec:normative", "--steps", "200"),
+    ("explore", "lru", "--variant", "M2", "--configurations", "3", "--states", "500", "--jobs", "1"),
     ("replay", "--shipped"),
     ("status",),
 )
@@ -86,7 +87,7 @@ def of_the_store(source: random.Random, folder: Path, program: Program) -> str:
 
 def seeded(call: tuple[str, ...]) -> tuple[str, ...]:
     """The same choices every time."""
-    return (*call, "--seed", "1") if call[0] in ("fuzz", "mutants", "stalls") else call
+    return (*call, "--seed", "1") if call[0] in ("explore", "fuzz", "mutants", "stalls") else call
 
 
 def same_verdict(good: Ended, ended: Ended) -> None:

@@ -13,7 +13,7 @@ from cacheproof.foundation.errors import ExitStatus, InputError
 from cacheproof.foundation.junit import Case, CaseStatus, JunitOption, file_to_write, write
 from cacheproof.foundation.seeds import new_seed
 from cacheproof.foundation.workers import cores
-from cacheproof.model.configurations import GENERATORS
+from cacheproof.model.configurations import GENERATORS, generator_of
 from cacheproof.model.registry import AnyComponent, component_named, variant_named
 from cacheproof.model.wire import config_to_message
 from cacheproof.model.wording import count, explaining, settings
@@ -53,9 +53,9 @@ def command(
     file_to_write(junit)
     subjects = [(component, variant_named(component, variant)) for component in _chosen(names, variant)]
     number = new_seed() if seed is None else seed
-    announce(f"seed {number} (the same configurations again: --seed {number})")
     amount = Amount(configurations, first, states, seconds)
     with progress() as show:
+        announce(f"seed {number} (the same configurations again: --seed {number})")
         done = explore_drawn(subjects, number, amount, jobs or cores(), show, announce)
     broken = [one for drawn in done.drawn for one in drawn.broken.values()]
     write(junit, "explore", [case for drawn in done.drawn for case in _cases(drawn)], interrupted=done.interrupted)
@@ -68,7 +68,10 @@ def command(
 def _chosen(names: list[str] | None, variant: str) -> list[AnyComponent]:
     """Those that are named; otherwise those that have a generator, and this variant."""
     if names:
-        return [component_named(name) for name in dict.fromkeys(names)]
+        named = [component_named(name) for name in dict.fromkeys(names)]
+        for component in named:
+            generator_of(component)
+        return named
     every = [component_named(name) for name in GENERATORS]
     chosen = [component for component in every if _has(component, variant)]
     if not chosen:

@@ -148,6 +148,11 @@ def scope_named(component: AnyComponent, name: str) -> Scope:
     return known[name]
 
 
+def drawn_name(seed: int, number: int) -> str:
+    """The name of the scope with this random configuration."""
+    return f"{DRAWN}-{seed}-{number}"
+
+
 def drawn_scope(component: AnyComponent, seed: int, number: int) -> Scope:
     """A random configuration as a scope, for every variant. Nothing is expected of it but that all properties hold.
 
@@ -157,7 +162,7 @@ def drawn_scope(component: AnyComponent, seed: int, number: int) -> Scope:
         raise InputError(f"the seed of a drawn scope is at most {LARGEST_SEED:,}, not {seed:,}")
     return Scope(
         component=component.name,
-        name=f"{DRAWN}-{seed}-{number}",
+        name=drawn_name(seed, number),
         about="a random configuration",
         set=DRAWN,
         variants=tuple(component.variants),

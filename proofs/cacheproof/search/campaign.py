@@ -162,11 +162,17 @@ class Effort:
         if self.split:
             return self.split
         alone = len(tasks) == 1 and tasks[0].engine in SHARING
-        return self.jobs if alone and (_expectation(tasks[0]).states or 0) >= SHARED_FROM else 1
+        return self.jobs if alone and _expected_states(tasks[0]) >= SHARED_FROM else 1
 
 
 def _expectation(task: Task) -> Expectation:
     return scope_named(component_named(task.component), task.scope).expectation(task.variant)
+
+
+def _expected_states(task: Task) -> int:
+    """How many states the run is expected to have: the golden count, or where it ends; 0 if neither is known."""
+    scope = scope_named(component_named(task.component), task.scope)
+    return scope.expectation(task.variant).states or scope.plan.limit_states or 0
 
 
 def shares_of(tasks: Sequence[Task], triples: int) -> dict[Task, float]:
@@ -291,7 +297,7 @@ def _expected(tasks: Iterable[Task]) -> dict[Library, int]:
     expected: dict[Library, int] = {}
     for task in tasks:
         library = _library(task)
-        expected[library] = expected.get(library, 0) + (_expectation(task).states or 0)
+        expected[library] = expected.get(library, 0) + _expected_states(task)
     return expected
 
 

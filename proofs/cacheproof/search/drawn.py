@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from cacheproof.model.plan import Plan
 from cacheproof.model.registry import AnyComponent, AnyVariant
-from cacheproof.model.scope import drawn_scope
+from cacheproof.model.scope import drawn_name
 from cacheproof.model.store import save
 from cacheproof.model.trace import Violation
 from cacheproof.search.campaign import Effort, Run, Show, Task, engine_module, perform_all, run_name
@@ -113,13 +113,12 @@ def explore_drawn(
 ) -> Outcome:
     """Explore them in `jobs` processes, by compiled code where the machine has a compiler.
 
-    The configurations of a seed and what is found in each do not depend on `jobs`. Raises InputError for a component
-    without a generator of configurations.
+    The configurations of a seed and what is found in each do not depend on `jobs`.
     """
     results = {(component.name, variant.tag): Drawn(component.name, variant.tag) for component, variant in subjects}
     engines = [_engine(component, variant, announce) for component, variant in subjects]
     tasks = [
-        Task(component.name, variant.tag, drawn_scope(component, seed, number).name, engine)
+        Task(component.name, variant.tag, drawn_name(seed, number), engine)
         for number in range(amount.first, amount.first + amount.configurations)
         for (component, variant), engine in zip(subjects, engines, strict=True)
     ]

@@ -14,6 +14,7 @@ import pytest
 LONG = {
     "fuzz": ("lru", "--target", "spec:normative", "--driver", "lockstep", "--seconds", "500"),
     "stalls": ("spec:normative", "--seconds", "500"),
+    "explore": ("lru", "ring", "--configurations", "5000", "--jobs", "2"),
     "catalogue": ("--everywhere", "--jobs", "1"),
     "prove": ("ring", "--jobs", "2"),
     "mutants": ("lru", "--jobs", "2"),

@@ -39,20 +39,28 @@ def configurations(
 
     Each has its own random source, so the part of a run that found something can be had alone.
     """
-    if component.name not in GENERATORS:
-        raise InputError(f"{component.name} has no generator of configurations: there are {', '.join(GENERATORS)}")
     number = 0
     while True:
         yield drawn(component, seed, number, suitable)
         number += 1
 
 
+def generator_of(component: AnyComponent) -> Draw:
+    """Raises InputError if it has none."""
+    if component.name not in GENERATORS:
+        raise InputError(f"{component.name} has no generator of configurations: there are {', '.join(GENERATORS)}")
+    return GENERATORS[component.name]
+
+
 def drawn(
     component: AnyComponent, seed: int, number: int, suitable: Callable[[Any], bool] = lambda config: True
 ) -> Any:
-    """The configuration of this number: the first one drawn that holds and is suitable."""
+    """The configuration of this number: the first one drawn that holds and is suitable.
+
+    Raises InputError if none is, or if the component has no generator.
+    """
+    draw = generator_of(component)
     source = random.Random(f"{component.name}/{seed}/{number}")  # noqa: S311  # not a secret
-    draw = GENERATORS[component.name]
     attempts = (draw(source) for _ in range(ATTEMPTS))
     found = next((one for one in attempts if component.invalid(one) is None and suitable(one)), None)
     if found is None:

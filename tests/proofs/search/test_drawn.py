@@ -1,0 +1,165 @@
+"""`explore`: the same seed gives the same configurations and findings, in however many processes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.command_line import ran
+
+from cacheproof.foundation.errors import InputError
+from cacheproof.model.configurations import drawn
+from cacheproof.model.registry import AnyComponent, component_named
+from cacheproof.model.scope import STATES_OF_DRAWN, drawn_name, scope_named
+from cacheproof.search import drawn as module
+from cacheproof.search.campaign import Run
+from cacheproof.search.drawn import Amount, Drawn, explore_drawn
+from cacheproof.search.worker import REFERENCE
+
+LRU, RING = component_named("lru"), component_named("ring")
+
+
+def quiet(line: str) -> None:
+    """No progress."""
+
+
+@pytest.fixture(autouse=True)
+def reference(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is compiled for these few states."""
+    monkeypatch.setattr(module, "_engine", lambda component, variant, announce: REFERENCE)
+
+
+def results(component: AnyComponent, variant: str, *, first: int = 0, configurations: int = 6, jobs: int = 1) -> Drawn:
+    amount = Amount(configurations=configurations, first=first, states=400, seconds=None)
+    done = explore_drawn([(component, component.variants[variant])], 1, amount, jobs, quiet, quiet)
+    assert done.whole
+    assert not done.interrupted
+    (one,) = done.drawn
+    return one
+
+
+def shown(one: Drawn) -> dict[str, tuple[str, int, int]]:
+    return {
+        name: (broken.scope, len(broken.violation.trace.steps), broken.configurations)
+        for name, broken in sorted(one.broken.items())
+    }
+
+
+def test_an_era_breaks_what_the_normative_rules_hold() -> None:
+    era, normative = results(LRU, "M2"), results(LRU, "normative")
+    assert normative.broken == {}
+    assert {"LRU-5", "LRU-8"} <= set(era.broken)
+    assert era.broken["LRU-5"].violation.trace.variant == "M2"
+    assert len(era.broken["LRU-5"].violation.trace.steps) == 1, "a touch of a key that is not there"
+
+
+def test_the_number_of_processes_changes_nothing() -> None:
+    alone, shared = results(LRU, "M2"), results(LRU, "M2", jobs=2)
+    assert shown(alone) == shown(shared)
+    assert (alone.states, alone.exhausted, alone.witnessed) == (shared.states, shared.exhausted, shared.witnessed)
+
+
+def test_another_seed_and_other_numbers_are_other_configurations() -> None:
+    first = [drawn(LRU, 1, number) for number in range(4)]
+    assert first != [drawn(LRU, 2, number) for number in range(4)]
+    assert first != [drawn(LRU, 1, number) for number in range(4, 8)]
+    assert results(LRU, "normative").states != results(LRU, "normative", first=6).states
+
+
+def test_a_limit_is_no_exhaustion() -> None:
+    one = results(LRU, "normative")
+    assert one.configurations == 6
+    assert one.exhausted < 6
+    assert one.states >= 400
+
+
+def test_the_shortest_trace_of_the_lowest_number_is_shown() -> None:
+    best = results(LRU, "M2").broken["LRU-8"]
+    length, number = len(best.violation.trace.steps), module.number_of(best.scope)
+    for earlier in range(number):
+        alone = results(LRU, "M2", first=earlier, configurations=1).broken
+        assert "LRU-8" not in alone or len(alone["LRU-8"].violation.trace.steps) > length
+    assert len(results(LRU, "M2", first=number, configurations=1).broken["LRU-8"].violation.trace.steps) == length
+
+
+def test_time_that_is_over_ends_it() -> None:
+    amount = Amount(configurations=500, first=0, states=400, seconds=0.001)
+    done = explore_drawn([(LRU, LRU.normative), (RING, RING.normative)], 1, amount, 1, quiet, quiet)
+    assert not done.whole
+    assert not done.interrupted
+    assert sum(one.configurations for one in done.drawn) == 1
+
+
+def test_an_interrupted_run_is_not_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*given: object) -> Iterator[Run]:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(module, "_until", interrupted)
+    done = explore_drawn([(LRU, LRU.normative)], 1, Amount(3, 0, 400, None), 1, quiet, quiet)
+    assert done.interrupted
+    assert not done.whole
+
+
+# By name ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_drawn_configuration_is_a_scope() -> None:
+    scope = scope_named(LRU, drawn_name(1, 3))
+    assert scope.config == drawn(LRU, 1, 3)
+    assert scope.plan.limit_states == STATES_OF_DRAWN
+    assert scope.variants == tuple(LRU.variants)
+
+
+@pytest.mark.parametrize(
+    ("component", "name", "wrong"),
+    [
+        ("lru", "drawn-99999999999-1", "has no scope"),
+        ("lru", "drawn-1", "has no scope"),
+        ("lru", "drawn-9999999999-1", "at most 4,294,967,296"),
+        ("publication", "drawn-1-1", "no generator of configurations"),
+    ],
+)
+def test_what_is_no_drawn_scope_is_refused(component: str, name: str, wrong: str) -> None:
+    with pytest.raises(InputError, match=wrong):
+        scope_named(component_named(component), name)
+
+
+# The verb -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_violation_fails_and_can_be_shown(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    call = ("lru", "--variant", "M2", "--seed", "1", "--configurations", "3", "--states", "400", "--jobs", "1")
+    report = tmp_path / "explore.xml"
+    ended = ran(capsys, "explore", *call, "--junit", report, "--json")
+    assert ended.status == 1
+    assert (ended.json["seed"], ended.json["whole"]) == (1, True)
+    (variant,) = ended.json["variants"]
+    violated = {one["property"]: one for one in variant["violated"]}
+    assert violated["LRU-5"]["configuration"]["capacity"] == drawn(LRU, 1, 0).capacity
+    assert "LRU-5" in report.read_text(encoding="utf-8")
+    again = ran(capsys, "show", violated["LRU-5"]["run"], "--property", "LRU-5")
+    assert again.status == 0
+    assert "LRU-5 does not hold" in again.out
+
+
+def test_what_holds_passes(capsys: pytest.CaptureFixture[str]) -> None:
+    call = ("ring", "--seed", "1", "--configurations", "2", "--states", "400", "--jobs", "1")
+    ended = ran(capsys, "explore", *call)
+    assert ended.status == 0
+    assert "2 configurations" in ended.out
+    assert "seed 1" in ended.err
+
+
+@pytest.mark.parametrize(
+    ("given", "wrong"),
+    [
+        (("publication",), "no generator of configurations"),
+        (("lru", "--variant", "M9"), "no variant 'M9'"),
+        (("--variant", "M99"), "no component has a variant 'M99'"),
+    ],
+)
+def test_wrong_input(given: tuple[str, ...], wrong: str, capsys: pytest.CaptureFixture[str]) -> None:
+    ended = ran(capsys, "explore", *given)
+    assert ended.status == 2
+    assert wrong in ended.err
