@@ -7,9 +7,10 @@ numbers that its author did not think of.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
+from math import inf
 
 from cacheproof.model.plan import Plan
 from cacheproof.model.registry import AnyComponent, AnyVariant
@@ -122,15 +123,20 @@ def explore_drawn(
         for number in range(amount.first, amount.first + amount.configurations)
         for (component, variant), engine in zip(subjects, engines, strict=True)
     ]
-    ended, interrupted = 0, False
-    with suppress(KeyboardInterrupt):
-        for run in _until(amount.seconds, tasks, Effort(jobs=jobs, states=amount.states), show):
+    ended, interrupted, end = 0, False, time.monotonic() + (inf if amount.seconds is None else amount.seconds)
+    with (
+        suppress(KeyboardInterrupt),
+        closing(perform_all(tasks, Effort(jobs=jobs, states=amount.states), show)) as runs,
+    ):
+        for run in runs:
             interrupted = interrupted or run.exploration.ending is Ending.INTERRUPTED
             results[run.task.component, run.task.variant].add(run)
             ended += 1
             show(f"{ended:,} of {len(tasks):,} configurations: {run.task}")
-        return Outcome(tuple(results.values()), interrupted, ended == len(tasks))
-    return Outcome(tuple(results.values()), interrupted=True, whole=False)
+            if time.monotonic() > end:
+                break
+    whole = ended == len(tasks)
+    return Outcome(tuple(results.values()), interrupted or not (whole or time.monotonic() > end), whole)
 
 
 def _engine(component: AnyComponent, variant: AnyVariant, announce: Callable[[str], object]) -> str:
@@ -139,13 +145,3 @@ def _engine(component: AnyComponent, variant: AnyVariant, announce: Callable[[st
         return NATIVE
     announce(f"{reason}. The reference engine goes on")
     return REFERENCE
-
-
-def _until(seconds: float | None, tasks: Sequence[Task], effort: Effort, show: Show) -> Iterator[Run]:
-    """The runs as they end, for so long."""
-    end = None if seconds is None else time.monotonic() + seconds
-    with closing(perform_all(tasks, effort, show)) as runs:
-        for run in runs:
-            yield run
-            if end is not None and time.monotonic() > end:
-                return
