@@ -17,6 +17,7 @@ from cacheproof.model.configurations import GENERATORS, generator_of
 from cacheproof.model.registry import AnyComponent, component_named, variant_named
 from cacheproof.model.wire import config_to_message
 from cacheproof.model.wording import count, explaining, settings
+from cacheproof.search.campaign import run_name
 from cacheproof.search.drawn import Amount, Broken, Drawn, Outcome, explore_drawn
 from cachespec.kernel import NORMATIVE
 
@@ -41,6 +42,12 @@ def command(
     seconds: Annotated[
         float | None, typer.Option(min=0.001, help="Time limit for all, in seconds.", show_default="none")
     ] = None,
+    shrink: Annotated[
+        float,
+        typer.Option(
+            min=0, metavar="SECONDS", help="Time limit to find a plainer configuration, for each violated property."
+        ),
+    ] = 10.0,
     seed: NewSeedOption = None,
     jobs: JobsOption = 0,
     junit: JunitOption = None,
@@ -48,12 +55,13 @@ def command(
     """Explore random configurations of the specification, and report each property that one of them violates.
 
     Every reachable state of a configuration is explored, up to a limit. A configuration is a scope with the name
-    drawn-SEED-NUMBER, which `check` accepts too. Fails if a property is violated.
+    drawn-SEED-NUMBER, which `check` accepts too. Of each violated property the shortest trace is shown, in the plainest
+    configuration that still violates it. Fails if a property is violated.
     """
     file_to_write(junit)
     subjects = [(component, variant_named(component, variant)) for component in _chosen(names, variant)]
     number = new_seed() if seed is None else seed
-    amount = Amount(configurations, first, states, seconds)
+    amount = Amount(configurations, first, states, seconds, shrink)
     with progress() as show:
         announce(f"seed {number} (the same configurations again: --seed {number})")
         done = explore_drawn(subjects, number, amount, jobs or cores(), show, announce)
@@ -95,10 +103,11 @@ def _message(drawn: Drawn) -> dict[str, Any]:
         "witnessed": sorted(drawn.witnessed),
         "violated": [
             {
-                "property": one.property,
+                "property": one.violation.property,
                 "length": len(one.violation.trace.steps),
-                "run": one.run,
-                "scope": one.scope,
+                "run": run_name(one.run.task),
+                "scope": one.run.task.scope,
+                "drawn": config_to_message(one.run.scope.config),
                 "configuration": config_to_message(one.violation.trace.config),
                 "configurations": one.configurations,
             }
@@ -111,12 +120,14 @@ def _lines(one: Broken) -> list[str]:
     """What the property says, where it is violated, and the commands that show it."""
     trace, config = one.violation.trace, one.violation.trace.config
     others = f", and {count(one.configurations - 1, 'other configuration')}" if one.configurations > 1 else ""
-    where = f"{count(len(trace.steps), 'operation')} in {one.scope}{others}"
-    hint = f"{explaining(one.property)}; cacheproof show {one.run} --property {one.property}"
+    name, scope = one.violation.property, one.run.task.scope
+    where = f"{count(len(trace.steps), 'operation')}: {scope}{others}"
+    hint = f"{explaining(name)}; cacheproof show {run_name(one.run.task)} --property {name}"
+    plainer = "plainer configuration" if config != one.run.scope.config else "configuration"
     return [
-        f"{trace.component} {trace.variant}: {one.property} is violated in {where}",
-        f"    {one.property} says: {one.violation.statement} ({hint})",
-        f"    configuration: {settings(type(config), config_to_message(config))}",
+        f"{trace.component} {trace.variant}: {name} is violated in {where}",
+        f"    {name} says: {one.violation.statement} ({hint})",
+        f"    {plainer}: {settings(type(config), config_to_message(config))}",
     ]
 
 
@@ -141,7 +152,7 @@ def _cases(drawn: Drawn) -> list[Case]:
     """One for each violated property, or one that says how much was explored."""
     group, counted = f"explore.{drawn.component}", {"configurations": drawn.configurations, "states": drawn.states}
     failed = [
-        Case(group, f"{drawn.variant} {one.property}", CaseStatus.FAILED, _lines(one)[0], "\n".join(_lines(one)))
-        for one in drawn.broken.values()
+        Case(group, f"{drawn.variant} {name}", CaseStatus.FAILED, _lines(one)[0], "\n".join(_lines(one)))
+        for name, one in drawn.broken.items()
     ]
     return failed or [Case(group, drawn.variant, CaseStatus.PASSED, "", "", drawn.seconds, counted)]

@@ -9,15 +9,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf
 
 from cacheproof.model.plan import Plan
-from cacheproof.model.registry import AnyComponent, AnyVariant
+from cacheproof.model.registry import AnyComponent, AnyVariant, component_named
 from cacheproof.model.scope import drawn_name
 from cacheproof.model.store import save
 from cacheproof.model.trace import Violation
 from cacheproof.search.campaign import Effort, Run, Show, Task, engine_module, perform_all, run_name
+from cacheproof.search.plainest import plainest
 from cacheproof.search.record import KIND, record_of
 from cacheproof.search.result import Ending
 from cacheproof.search.worker import NATIVE, REFERENCE
@@ -27,11 +28,10 @@ from cacheproof.search.worker import NATIVE, REFERENCE
 class Broken:
     """A property that some of the configurations violate."""
 
-    property: str
-    run: str
-    """The run with the shortest trace: `show` shows it."""
-    scope: str
+    run: Run
+    """The one with the shortest trace."""
     violation: Violation
+    """As it was found, or in a plainer configuration."""
     configurations: int
     """In how many of them it is violated."""
 
@@ -65,15 +65,35 @@ class Drawn:
             save(KIND, run_name(run.task), record_of(run))
         for violation in found.violations:
             known = self.broken.get(violation.property)
-            this = Broken(violation.property, run_name(run.task), run.task.scope, violation, 1)
+            this = Broken(run, violation, 1)
             self.broken[violation.property] = this if known is None else _shorter(known, this)
+
+    def make_plainer(self, amount: Amount, show: Show) -> None:
+        """Each violation in the plainest configuration. It is kept for `show` in the place of what was found."""
+        component = component_named(self.component)
+        variant = component.variants[self.variant]
+        for name, known in self.broken.items():
+            engine = known.run.task.engine
+            plain = plainest(component, variant, engine, known.violation, amount.states, amount.shrinking, show)
+            self.broken[name] = replace(known, violation=plain)
+        for one in dict.fromkeys(broken.run.task for broken in self.broken.values()):
+            self._keep(one)
+
+    def _keep(self, task: Task) -> None:
+        """The run of this task, with the violations for which it is shown as they are now."""
+        shown = {name: one for name, one in self.broken.items() if one.run.task == task}
+        run = next(iter(shown.values())).run
+        violations = tuple(
+            shown[one.property].violation if one.property in shown else one for one in run.exploration.violations
+        )
+        found = replace(run.exploration, violations=violations)
+        save(KIND, run_name(task), record_of(replace(run, exploration=found)))
 
 
 def _shorter(known: Broken, other: Broken) -> Broken:
     """The one with the shorter trace; of traces of one length that of the lower number, in whatever order they end."""
-    best = min(known, other, key=lambda one: (len(one.violation.trace.steps), number_of(one.scope)))
-    count = known.configurations + other.configurations
-    return Broken(best.property, best.run, best.scope, best.violation, count)
+    best = min(known, other, key=lambda one: (len(one.violation.trace.steps), number_of(one.run.task.scope)))
+    return replace(best, configurations=known.configurations + other.configurations)
 
 
 def number_of(scope: str) -> int:
@@ -93,6 +113,8 @@ class Amount:
     """Where the exploration of a configuration ends."""
     seconds: float | None
     """After so long no other result is waited for."""
+    shrinking: float
+    """Seconds for which a plainer configuration is looked for, for each violated property."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +157,8 @@ def explore_drawn(
             show(f"{ended:,} of {len(tasks):,} configurations: {run.task}")
             if time.monotonic() > end:
                 break
+        for one in results.values() if not interrupted else ():
+            one.make_plainer(amount, show)
     whole = ended == len(tasks)
     return Outcome(tuple(results.values()), interrupted or not (whole or time.monotonic() > end), whole)
 

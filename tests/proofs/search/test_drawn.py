@@ -31,7 +31,7 @@ def reference(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def results(component: AnyComponent, variant: str, *, first: int = 0, configurations: int = 6, jobs: int = 1) -> Drawn:
-    amount = Amount(configurations=configurations, first=first, states=400, seconds=None)
+    amount = Amount(configurations=configurations, first=first, states=400, seconds=None, shrinking=0)
     done = explore_drawn([(component, component.variants[variant])], 1, amount, jobs, quiet, quiet)
     assert done.whole
     assert not done.interrupted
@@ -41,7 +41,7 @@ def results(component: AnyComponent, variant: str, *, first: int = 0, configurat
 
 def shown(one: Drawn) -> dict[str, tuple[str, int, int]]:
     return {
-        name: (broken.scope, len(broken.violation.trace.steps), broken.configurations)
+        name: (broken.run.task.scope, len(broken.violation.trace.steps), broken.configurations)
         for name, broken in sorted(one.broken.items())
     }
 
@@ -76,7 +76,7 @@ def test_a_limit_is_no_exhaustion() -> None:
 
 def test_the_shortest_trace_of_the_lowest_number_is_shown() -> None:
     best = results(LRU, "M2").broken["LRU-8"]
-    length, number = len(best.violation.trace.steps), module.number_of(best.scope)
+    length, number = len(best.violation.trace.steps), module.number_of(best.run.task.scope)
     for earlier in range(number):
         alone = results(LRU, "M2", first=earlier, configurations=1).broken
         assert "LRU-8" not in alone or len(alone["LRU-8"].violation.trace.steps) > length
@@ -84,7 +84,7 @@ def test_the_shortest_trace_of_the_lowest_number_is_shown() -> None:
 
 
 def test_time_that_is_over_ends_it() -> None:
-    amount = Amount(configurations=500, first=0, states=400, seconds=0.001)
+    amount = Amount(configurations=500, first=0, states=400, seconds=0.001, shrinking=0)
     done = explore_drawn([(LRU, LRU.normative), (RING, RING.normative)], 1, amount, 1, quiet, quiet)
     assert not done.whole
     assert not done.interrupted
@@ -96,7 +96,7 @@ def test_an_interrupted_run_is_not_whole(monkeypatch: pytest.MonkeyPatch) -> Non
         yield from ()  # as when the variants are still compiled
 
     monkeypatch.setattr(module, "perform_all", interrupted)
-    done = explore_drawn([(LRU, LRU.normative)], 1, Amount(3, 0, 400, None), 1, quiet, quiet)
+    done = explore_drawn([(LRU, LRU.normative)], 1, Amount(3, 0, 400, None, 0), 1, quiet, quiet)
     assert done.interrupted
     assert not done.whole
 
@@ -136,11 +136,14 @@ def test_a_violation_fails_and_can_be_shown(capsys: pytest.CaptureFixture[str], 
     assert (ended.json["seed"], ended.json["whole"]) == (1, True)
     (variant,) = ended.json["variants"]
     violated = {one["property"]: one for one in variant["violated"]}
-    assert violated["LRU-5"]["configuration"]["capacity"] == drawn(LRU, 1, 0).capacity
+    first = violated["LRU-5"]
+    assert first["drawn"]["capacity"] == drawn(LRU, 1, 0).capacity
+    assert (first["configuration"]["capacity"], len(first["configuration"]["sizes"])) == (1, 1), "made plainer"
     assert "LRU-5" in report.read_text(encoding="utf-8")
     again = ran(capsys, "show", violated["LRU-5"]["run"], "--property", "LRU-5")
     assert again.status == 0
     assert "LRU-5 does not hold" in again.out
+    assert "configuration: capacity 1, sizes [0]" in again.out
 
 
 def test_what_holds_passes(capsys: pytest.CaptureFixture[str]) -> None:
