@@ -38,8 +38,8 @@ check: $(READY)  ## the main job: every scope that belongs in a few minutes, the
 	$(BIN)/cacheproof check --engine tensor
 	$(BIN)/cacheproof replay --shipped
 
-test: $(READY)  ## the tests, on every core: one thread of torch for each
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist worksteal
+test: $(READY)  ## the tests, on every core: one thread of torch for each; the slowest are listed
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist worksteal --durations 40 --durations-min 5
 
 test-pythons:  ## the tests on each Python that the package declares, in .venv-3.11, .venv-3.12 and .venv-3.13
 	for version in $(PYTHONS); do \
