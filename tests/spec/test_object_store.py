@@ -15,7 +15,7 @@ from cacheproof.model.scope import scope_named
 from cacheproof.search.reference import explore
 from cacheproof.search.result import Ending
 from cachespec.kernel import DONE, FAILED, REFUSED, Code, Operation, Transitions
-from cachespec.object_store import COMPONENT, accounting, era_counting, journeys, readers, writer
+from cachespec.object_store import COMPONENT, accounting, era_counting, journeys, memory, readers, writer
 from cachespec.object_store.configuration import Config
 from cachespec.object_store.eras import clear_keeping, resume_as_new
 from cachespec.object_store.memory import NOBODY
@@ -126,6 +126,7 @@ BUGS = (
         "halves",
         changes=(Change(writer.without_oldest, "ring=$ring", "ring=$ring._replace(start=$ring.end)"),),
     ),
+    Bug("SHM-1/written", "halves", changes=(Change(memory.cleared_for, "memory.remove($other)", "memory"),)),
     Bug("SHM-2", "cleared", {Clear: clear_keeping}),
     Bug("SHM-2", "resumed", changes=(Change(accounting.may_go, "$store.issued.get($identity, 0) == 0", "True"),)),
     Bug("SHM-2/served", "cleared", {Clear: clear_keeping}),

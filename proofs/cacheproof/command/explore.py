@@ -13,8 +13,7 @@ from cacheproof.foundation.errors import ExitStatus, InputError
 from cacheproof.foundation.junit import Case, CaseStatus, JunitOption, file_to_write, write
 from cacheproof.foundation.seeds import new_seed
 from cacheproof.foundation.workers import cores
-from cacheproof.model.configurations import GENERATORS, generator_of
-from cacheproof.model.registry import AnyComponent, component_named, variant_named
+from cacheproof.model.registry import AnyComponent, component_named, components, variant_named
 from cacheproof.model.wire import config_to_message
 from cacheproof.model.wording import count, explaining, settings
 from cacheproof.search.campaign import run_name
@@ -28,7 +27,7 @@ MOST = 1_000_000
 def command(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="COMPONENT", help="Components to explore.", show_default="all with a generator"),
+        typer.Argument(metavar="COMPONENT", help="Components to explore.", show_default="all"),
     ] = None,
     *,
     variant: Annotated[str, typer.Option(help="The variant to explore, given by tag or title.")] = NORMATIVE,
@@ -74,14 +73,10 @@ def command(
 
 
 def _chosen(names: list[str] | None, variant: str) -> list[AnyComponent]:
-    """Those that are named; otherwise those that have a generator, and this variant."""
+    """Those that are named; otherwise those that have this variant."""
     if names:
-        named = [component_named(name) for name in dict.fromkeys(names)]
-        for component in named:
-            generator_of(component)
-        return named
-    every = [component_named(name) for name in GENERATORS]
-    chosen = [component for component in every if _has(component, variant)]
+        return [component_named(name) for name in dict.fromkeys(names)]
+    chosen = [component for component in components().values() if _has(component, variant)]
     if not chosen:
         raise InputError(f"no component has a variant '{variant}': see `cacheproof list`")
     return chosen

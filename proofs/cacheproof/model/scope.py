@@ -18,9 +18,10 @@ import msgspec
 
 from cacheproof.foundation.errors import InputError
 from cacheproof.foundation.seeds import LARGEST_SEED
-from cacheproof.model.configurations import drawn
+from cacheproof.model.configurations import GENERATORS, drawn
 from cacheproof.model.plan import Granularity, Plan
 from cacheproof.model.registry import AnyComponent, component_named, scope_file
+from cacheproof.model.varied import varied
 from cacheproof.model.wire import config_from_message
 from cachespec.kernel import NORMATIVE
 
@@ -156,7 +157,8 @@ def drawn_name(seed: int, number: int) -> str:
 def drawn_scope(component: AnyComponent, seed: int, number: int) -> Scope:
     """A random configuration as a scope, for every variant. Nothing is expected of it but that all properties hold.
 
-    Raises InputError if the component has no generator of configurations, or for a seed that is too large.
+    Without a generator it is a random change of the configuration of a scope in the file. Raises InputError for a seed
+    that is too large.
     """
     if seed > LARGEST_SEED:
         raise InputError(f"the seed of a drawn scope is at most {LARGEST_SEED:,}, not {seed:,}")
@@ -166,11 +168,17 @@ def drawn_scope(component: AnyComponent, seed: int, number: int) -> Scope:
         about="a random configuration",
         set=DRAWN,
         variants=tuple(component.variants),
-        config=drawn(component, seed, number),
+        config=_drawn_configuration(component, seed, number),
         plan=Plan(symmetry=False, liveness=True, limit_states=STATES_OF_DRAWN),
         uncovered={},
         expect={},
     )
+
+
+def _drawn_configuration(component: AnyComponent, seed: int, number: int) -> Any:
+    if component.name in GENERATORS:
+        return drawn(component, seed, number)
+    return varied(component, [scope.config for scope in scopes_of(component)], seed, number)
 
 
 class _Read(NamedTuple):

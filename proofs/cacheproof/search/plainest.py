@@ -11,17 +11,13 @@ from collections.abc import Iterator
 from itertools import combinations
 from typing import Any
 
-from cacheproof.foundation.errors import InputError
 from cacheproof.foundation.minimise import descended
+from cacheproof.model.configuration_edits import holds, lengths, nodes, numbers, put, without, without_place
 from cacheproof.model.plan import Plan
 from cacheproof.model.registry import AnyComponent, AnyVariant
 from cacheproof.model.trace import Violation
-from cacheproof.model.wire import config_from_message, config_to_message
 from cacheproof.search.campaign import Show, engine_named
 from cachespec.kernel import Progress
-
-Path = tuple[int, ...]
-"""Where a number or a tuple is in a configuration: the place of the field, then those in tuples within tuples."""
 
 
 def plainest(
@@ -45,7 +41,7 @@ def plainest(
     tried: set[Any] = set()
 
     def accepted(best: Violation, config: Any) -> Violation | None:
-        if config in tried or time.monotonic() > deadline or not _holds(component, config):
+        if config in tried or time.monotonic() > deadline or not holds(component, config):
             return None
         tried.add(config)
         show(f"{component.name} {variant.tag} {violation.property}: plainer configurations, {len(tried):,} explored")
@@ -54,15 +50,6 @@ def plainest(
         return found if found is not None and len(found.trace.steps) <= len(best.trace.steps) else None
 
     return descended(violation, lambda best: plainer(best.trace.config), accepted)
-
-
-def _holds(component: AnyComponent, config: Any) -> bool:
-    """Whether it has the types of a configuration, and its numbers go together."""
-    try:
-        config_from_message(component, config_to_message(config))
-    except InputError:
-        return False
-    return True
 
 
 def plainer(config: Any) -> Iterator[Any]:
@@ -78,8 +65,8 @@ def plainer(config: Any) -> Iterator[Any]:
 
 def size_of(config: Any) -> tuple[int, int, int]:
     """How many numbers there are, how many fields are not as by default, and the sum of the numbers."""
-    numbers = [value for _, value in leaves(tuple(config))]
-    return len(numbers), len(settings_of(config)), sum(map(abs, numbers))
+    found = [value for _, value in numbers(config)]
+    return len(found), len(settings_of(config)), sum(map(abs, found))
 
 
 def settings_of(config: Any) -> list[str]:
@@ -90,11 +77,9 @@ def settings_of(config: Any) -> list[str]:
 
 def without_one(config: Any) -> Iterator[Any]:
     """Without the same place of all fields of one length: without a request, or a content."""
-    tuples = {name: value for name, value in config._asdict().items() if isinstance(value, tuple)}
-    for length in sorted({len(value) for value in tuples.values()}):
-        names = [name for name, value in tuples.items() if len(value) == length]
+    for length in lengths(config):
         for place in reversed(range(length)):
-            yield config._replace(**{name: _without(tuples[name], place) for name in names})
+            yield without_place(config, length, place)
 
 
 def with_a_default(config: Any) -> Iterator[Any]:
@@ -109,36 +94,8 @@ def with_less(config: Any) -> Iterator[Any]:
     for path, value in nodes(tuple(config)):
         if isinstance(value, tuple):
             for place in range(len(value)):
-                yield _with(config, path, _without(value, place))
+                yield put(config, path, without(value, place))
         else:
             for less in sorted({0, 1, value // 2, value - 1}):
                 if 0 <= less < value:
-                    yield _with(config, path, less)
-
-
-def nodes(values: tuple[Any, ...], before: Path = ()) -> Iterator[tuple[Path, Any]]:
-    """Every number and tuple within a configuration, and where it is."""
-    for place, value in enumerate(values):
-        path = (*before, place)
-        yield path, value
-        if isinstance(value, tuple):
-            yield from nodes(value, path)
-
-
-def leaves(values: tuple[Any, ...]) -> Iterator[tuple[Path, int]]:
-    """Every number within a configuration."""
-    return ((path, value) for path, value in nodes(values) if isinstance(value, int))
-
-
-def _with(config: Any, path: Path, value: Any) -> Any:
-    return type(config)(*_put(tuple(config), path, value))
-
-
-def _put(values: tuple[Any, ...], path: Path, value: Any) -> tuple[Any, ...]:
-    place, rest = path[0], path[1:]
-    new = _put(values[place], rest, value) if rest else value
-    return (*values[:place], new, *values[place + 1 :])
-
-
-def _without(values: tuple[Any, ...], place: int) -> tuple[Any, ...]:
-    return (*values[:place], *values[place + 1 :])
+                    yield put(config, path, less)

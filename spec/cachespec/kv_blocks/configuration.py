@@ -93,7 +93,7 @@ def _invalid_hashes(config: Config) -> str | None:
     if len(config.hashes) <= max((content for chain in config.chains for content in chain), default=NOTHING):
         return "hashes must have one value for each content"
     if any(
-        value < 0 or config.hashes[value] != value or value > content for content, value in enumerate(config.hashes)
+        value < 0 or value > content or config.hashes[value] != value for content, value in enumerate(config.hashes)
     ):
         return "a hash must be the least content with that hash"
     return None

@@ -117,7 +117,6 @@ def test_a_drawn_configuration_is_a_scope() -> None:
         ("lru", "drawn-99999999999-1", "has no scope"),
         ("lru", "drawn-1", "has no scope"),
         ("lru", "drawn-9999999999-1", "at most 4,294,967,296"),
-        ("publication", "drawn-1-1", "no generator of configurations"),
     ],
 )
 def test_what_is_no_drawn_scope_is_refused(component: str, name: str, wrong: str) -> None:
@@ -157,7 +156,6 @@ def test_what_holds_passes(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("given", "wrong"),
     [
-        (("publication",), "no generator of configurations"),
         (("lru", "--variant", "M9"), "no variant 'M9'"),
         (("--variant", "M99"), "no component has a variant 'M99'"),
     ],

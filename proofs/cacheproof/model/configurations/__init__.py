@@ -45,13 +45,6 @@ def configurations(
         number += 1
 
 
-def generator_of(component: AnyComponent) -> Draw:
-    """Raises InputError if it has none."""
-    if component.name not in GENERATORS:
-        raise InputError(f"{component.name} has no generator of configurations: there are {', '.join(GENERATORS)}")
-    return GENERATORS[component.name]
-
-
 def drawn(
     component: AnyComponent, seed: int, number: int, suitable: Callable[[Any], bool] = lambda config: True
 ) -> Any:
@@ -59,7 +52,9 @@ def drawn(
 
     Raises InputError if none is, or if the component has no generator.
     """
-    draw = generator_of(component)
+    if component.name not in GENERATORS:
+        raise InputError(f"{component.name} has no generator of configurations: there are {', '.join(GENERATORS)}")
+    draw = GENERATORS[component.name]
     source = random.Random(f"{component.name}/{seed}/{number}")  # noqa: S311  # not a secret
     attempts = (draw(source) for _ in range(ATTEMPTS))
     found = next((one for one in attempts if component.invalid(one) is None and suitable(one)), None)
