@@ -21,7 +21,9 @@ from cacheproof.search.drawn import Amount, Broken, Drawn, Outcome, explore_draw
 from cachespec.kernel import NORMATIVE
 
 PANEL = "Check and prove"
-MOST = 1_000_000
+MOST_CONFIGURATIONS = 10_000
+"""In one call; `--from` goes on."""
+LARGEST_NUMBER = 1_000_000
 
 
 def command(
@@ -32,10 +34,11 @@ def command(
     *,
     variant: Annotated[str, typer.Option(help="The variant to explore, given by tag or title.")] = NORMATIVE,
     configurations: Annotated[
-        int, typer.Option(min=1, max=MOST, help="Number of random configurations of each component.")
+        int, typer.Option(min=1, max=MOST_CONFIGURATIONS, help="Number of random configurations of each component.")
     ] = 100,
     first: Annotated[
-        int, typer.Option("--from", min=0, max=MOST, metavar="NUMBER", help="Number of the first configuration.")
+        int,
+        typer.Option("--from", min=0, max=LARGEST_NUMBER, metavar="NUMBER", help="Number of the first configuration."),
     ] = 0,
     states: Annotated[int, typer.Option(min=1, help="End the exploration of a configuration here.")] = 100_000,
     seconds: Annotated[

@@ -145,7 +145,8 @@ def explore_drawn(
         for number in range(amount.first, amount.first + amount.configurations)
         for (component, variant), engine in zip(subjects, engines, strict=True)
     ]
-    ended, interrupted, end = 0, False, time.monotonic() + (inf if amount.seconds is None else amount.seconds)
+    end = time.monotonic() + (inf if amount.seconds is None else amount.seconds)
+    ended, interrupted, over, reported = 0, False, False, False
     with (
         suppress(KeyboardInterrupt),
         closing(perform_all(tasks, Effort(jobs=jobs, states=amount.states), show)) as runs,
@@ -156,11 +157,13 @@ def explore_drawn(
             ended += 1
             show(f"{ended:,} of {len(tasks):,} configurations: {run.task}")
             if time.monotonic() > end:
+                over = True
                 break
         for one in results.values() if not interrupted else ():
             one.make_plainer(amount, show)
+        reported = True
     whole = ended == len(tasks)
-    return Outcome(tuple(results.values()), interrupted or not (whole or time.monotonic() > end), whole)
+    return Outcome(tuple(results.values()), interrupted or not reported or not (whole or over), whole)
 
 
 def _engine(component: AnyComponent, variant: AnyVariant, announce: Callable[[str], object]) -> str:

@@ -17,6 +17,7 @@ from cacheproof.model.plan import Plan
 from cacheproof.model.registry import AnyComponent, AnyVariant
 from cacheproof.model.trace import Violation
 from cacheproof.search.campaign import Show, engine_named
+from cacheproof.search.result import Ending
 from cachespec.kernel import Progress
 
 
@@ -31,7 +32,8 @@ def plainest(
 ) -> Violation:
     """The same property in a configuration from which nothing more can be left out alone; its trace is no longer.
 
-    Each candidate is explored up to `states`. After `seconds` the plainest one until then stands.
+    Each candidate is explored up to `states`. After `seconds` the plainest one until then stands. Raises
+    KeyboardInterrupt if the user ends it.
     """
     (rule,) = (rule for rule in component.properties() if rule.name == violation.property)
     plan = Plan(
@@ -46,6 +48,8 @@ def plainest(
         tried.add(config)
         show(f"{component.name} {variant.tag} {violation.property}: plainer configurations, {len(tried):,} explored")
         made = engine_named(engine)(component, variant, config, plan, None)
+        if made.ending is Ending.INTERRUPTED:
+            raise KeyboardInterrupt
         found = next((one for one in made.violations if one.property == violation.property), None)
         return found if found is not None and len(found.trace.steps) <= len(best.trace.steps) else None
 

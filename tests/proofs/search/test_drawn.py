@@ -15,6 +15,7 @@ from cacheproof.model.scope import STATES_OF_DRAWN, drawn_name, scope_named
 from cacheproof.search import drawn as module
 from cacheproof.search.campaign import Run
 from cacheproof.search.drawn import Amount, Drawn, explore_drawn
+from cacheproof.search.result import Ending, Exploration
 from cacheproof.search.worker import REFERENCE
 
 LRU, RING = component_named("lru"), component_named("ring")
@@ -99,6 +100,16 @@ def test_an_interrupted_run_is_not_whole(monkeypatch: pytest.MonkeyPatch) -> Non
     done = explore_drawn([(LRU, LRU.normative)], 1, Amount(3, 0, 400, None, 0), 1, quiet, quiet)
     assert done.interrupted
     assert not done.whole
+
+
+def test_an_interruption_of_the_shortening_keeps_what_was_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def ended(*given: object) -> Exploration:
+        return Exploration("lru", "M2", REFERENCE, 0, 0, 0, "", Ending.INTERRUPTED)
+
+    monkeypatch.setattr("cacheproof.search.plainest.engine_named", lambda name: ended)
+    done = explore_drawn([(LRU, LRU.variants["M2"])], 1, Amount(2, 0, 400, None, 10), 1, quiet, quiet)
+    assert (done.interrupted, done.whole) == (True, True)
+    assert "LRU-5" in done.drawn[0].broken
 
 
 # By name ------------------------------------------------------------------------------------------------------------
