@@ -111,3 +111,23 @@ def test_check_stops_at_the_first_violation(folder: Path, cacheproof: Run) -> No
     assert "TOY-1: violated; the scope file expects 'holds'. TOY-1 says: there is never more on the shelf" in line
     assert "(cacheproof explain TOY-1; cacheproof show shelf.T0.three-things.reference --property TOY-1)" in line
     assert cacheproof("check", "shelf", "--first-violation", "--accept").status == 2
+
+
+def test_explore_finds_a_bug_that_no_scope_reaches(folder: Path, cacheproof: Run) -> None:
+    plant(folder / "shelf.py", "> config.capacity:", "> config.capacity + (config.capacity == 4):")
+    assert cacheproof("check", "shelf", "--jobs", "1").status == 0, "the scope has another capacity"
+    call = ("--seed", "1", "--from", "36", "--configurations", "4", "--jobs", "1")
+    ended = cacheproof("explore", "shelf", *call, "--json")
+    assert ended.status == 1, ended.err
+    ((violated,),) = (one["violated"] for one in ended.json["variants"])
+    assert (violated["property"], violated["length"]) == ("TOY-1", 5)
+    assert violated["configuration"] == {"capacity": 4, "things": 5}
+
+
+def test_a_configuration_check_that_raises_is_the_components(folder: Path, cacheproof: Run) -> None:
+    right = 'return None if min(config) > 0 else "capacity and things must be positive"'
+    line = plant(folder / "shelf.py", right, "return None if 12 // (config.capacity - 1) else None")
+    ended = cacheproof("explore", "shelf", "--seed", "1", "--configurations", "20", "--jobs", "1")
+    assert (ended.status, ended.out) == (2, ""), ended
+    assert f"shelf.py:{line}: ZeroDivisionError" in ended.err
+    assert "Traceback" not in ended.err
