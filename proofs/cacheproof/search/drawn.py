@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from math import inf
+from typing import Any
 
 from cacheproof.model.plan import Plan
 from cacheproof.model.registry import AnyComponent, AnyVariant, component_named
@@ -22,6 +23,8 @@ from cacheproof.search.plainest import plainest
 from cacheproof.search.record import KIND, record_of
 from cacheproof.search.result import Ending
 from cacheproof.search.worker import NATIVE, REFERENCE
+
+Suitable = Callable[[Any], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,8 @@ class Drawn:
 
     component: str
     variant: str
+    suitable: Suitable = lambda config: True
+    """Configurations in which violations are shown rather than in others."""
     configurations: int = 0
     exhausted: int = 0
     """Configurations of which every state was explored."""
@@ -66,15 +71,27 @@ class Drawn:
         for violation in found.violations:
             known = self.broken.get(violation.property)
             this = Broken(run, violation, 1)
-            self.broken[violation.property] = this if known is None else _shorter(known, this)
+            self.broken[violation.property] = this if known is None else self._better(known, this)
+
+    def _better(self, known: Broken, other: Broken) -> Broken:
+        """The suitable one, the one with the shorter trace, or the lower number: in whatever order they end."""
+        best = min(known, other, key=self._rank)
+        return replace(best, configurations=known.configurations + other.configurations)
+
+    def _rank(self, one: Broken) -> tuple[bool, int, int]:
+        scope = one.run.scope
+        return not self.suitable(scope.config), len(one.violation.trace.steps), number_of(scope.name)
 
     def make_plainer(self, amount: Amount, show: Show) -> None:
         """Each violation in the plainest configuration. It is kept for `show` in the place of what was found."""
         component = component_named(self.component)
         variant = component.variants[self.variant]
         for name, known in self.broken.items():
-            engine = known.run.task.engine
-            plain = plainest(component, variant, engine, known.violation, amount.states, amount.shrinking, show)
+            engine, config = known.run.task.engine, known.run.scope.config
+            suitable = self.suitable if self.suitable(config) else lambda config: True
+            plain = plainest(
+                component, variant, engine, known.violation, amount.states, amount.shrinking, show, suitable
+            )
             self.broken[name] = replace(known, violation=plain)
         for one in dict.fromkeys(broken.run.task for broken in self.broken.values()):
             self._keep(one)
@@ -88,12 +105,6 @@ class Drawn:
         )
         found = replace(run.exploration, violations=violations)
         save(KIND, run_name(task), record_of(replace(run, exploration=found)))
-
-
-def _shorter(known: Broken, other: Broken) -> Broken:
-    """The one with the shorter trace; of traces of one length that of the lower number, in whatever order they end."""
-    best = min(known, other, key=lambda one: (len(one.violation.trace.steps), number_of(one.run.task.scope)))
-    return replace(best, configurations=known.configurations + other.configurations)
 
 
 def number_of(scope: str) -> int:
@@ -133,12 +144,17 @@ def explore_drawn(
     jobs: int,
     show: Show,
     announce: Callable[[str], object],
+    suitable: Callable[[AnyComponent, AnyVariant], Suitable] = lambda component, variant: lambda config: True,
 ) -> Outcome:
     """Explore them in `jobs` processes, by compiled code where the machine has a compiler.
 
-    The configurations of a seed and what is found in each do not depend on `jobs`.
+    The configurations of a seed and what is found in each do not depend on `jobs`. Of the configurations that violate
+    a property, a `suitable` one is shown if there is one.
     """
-    results = {(component.name, variant.tag): Drawn(component.name, variant.tag) for component, variant in subjects}
+    results = {
+        (component.name, variant.tag): Drawn(component.name, variant.tag, suitable(component, variant))
+        for component, variant in subjects
+    }
     engines = [_engine(component, variant, announce) for component, variant in subjects]
     tasks = [
         Task(component.name, variant.tag, drawn_name(seed, number), engine)

@@ -7,7 +7,7 @@ shows what it does need.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import combinations
 from typing import Any
 
@@ -29,11 +29,12 @@ def plainest(
     states: int,
     seconds: float,
     show: Show,
+    suitable: Callable[[Any], bool] = lambda config: True,
 ) -> Violation:
     """The same property in a configuration from which nothing more can be left out alone; its trace is no longer.
 
-    Each candidate is explored up to `states`. After `seconds` the plainest one until then stands. Raises
-    KeyboardInterrupt if the user ends it.
+    Each candidate is `suitable`, and explored up to `states`. After `seconds` the plainest one until then stands.
+    Raises KeyboardInterrupt if the user ends it.
     """
     (rule,) = (rule for rule in component.properties() if rule.name == violation.property)
     plan = Plan(
@@ -43,7 +44,7 @@ def plainest(
     tried: set[Any] = set()
 
     def accepted(best: Violation, config: Any) -> Violation | None:
-        if config in tried or time.monotonic() > deadline or not holds(component, config):
+        if config in tried or time.monotonic() > deadline or not (holds(component, config) and suitable(config)):
             return None
         tried.add(config)
         show(f"{component.name} {variant.tag} {violation.property}: plainer configurations, {len(tried):,} explored")

@@ -12,6 +12,7 @@ from cacheproof.foundation.errors import InputError
 from cacheproof.model.configurations import drawn
 from cacheproof.model.registry import AnyComponent, component_named
 from cacheproof.model.scope import STATES_OF_DRAWN, drawn_name, scope_named
+from cacheproof.releases.repeating import refusal
 from cacheproof.search import drawn as module
 from cacheproof.search.campaign import Run
 from cacheproof.search.drawn import Amount, Drawn, explore_drawn
@@ -154,6 +155,43 @@ def test_a_violation_fails_and_can_be_shown(capsys: pytest.CaptureFixture[str], 
     assert again.status == 0
     assert "LRU-5 does not hold" in again.out
     assert "configuration: capacity 1, sizes [0]" in again.out
+
+
+@pytest.mark.parametrize(
+    ("target", "same", "says"),
+    [
+        ("spec:M2", True, "spec:M2 does the same in 1 call"),
+        ("spec:normative", False, "spec:normative does otherwise in call 1: order: the era M2 has [0], the target []"),
+    ],
+)
+def test_a_trace_is_repeated_on_a_target(
+    target: str, same: bool, says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    call = ("lru", "--variant", "M2", "--seed", "1", "--configurations", "1", "--states", "400", "--jobs", "1")
+    ended = ran(capsys, "explore", *call, "--target", target, "--json")
+    violated = {one["property"]: one for one in ended.json["variants"][0]["violated"]}
+    assert violated["LRU-5"]["target"]["same"] == same
+    assert violated["LRU-5"]["target"]["sentence"] == says
+    assert violated["LRU-5"]["catalogue"] == ["C-MIR-10"]
+
+
+def test_a_configuration_that_a_release_is_not_compared_in_is_no_evidence() -> None:
+    scheduler = component_named("scheduler")
+    variant = scheduler.variants["S3"]
+    config = drawn(scheduler, 1, 0)._replace(ahead=2, external=(1,), running_resets=1)
+    assert "is not compared with vllm==0.33.0" in (refusal("vllm==0.33.0", scheduler, variant, config) or "")
+    assert refusal("spec:S3", scheduler, variant, config) is None
+
+
+def test_a_suitable_configuration_is_shown_rather_than_a_shorter_trace() -> None:
+    amount = Amount(configurations=6, first=0, states=400, seconds=None, shrinking=0)
+    subjects = [(LRU, LRU.variants["M2"])]
+    plain = explore_drawn(subjects, 1, amount, 1, quiet, quiet).drawn[0].broken["LRU-5"]
+    small = plain.run.scope.config
+    asked = lambda component, variant: lambda config: config != small  # noqa: E731  # shorter so
+    other = explore_drawn(subjects, 1, amount, 1, quiet, quiet, asked).drawn[0].broken["LRU-5"]
+    assert other.run.scope.config != small
+    assert other.configurations == plain.configurations
 
 
 def test_what_holds_passes(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,75 @@
+"""A violation that an era shows, repeated on an implementation: does that do the same, call by call?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from cacheproof.lockstep.pair import Pair
+from cacheproof.lockstep.plan import not_there
+from cacheproof.model.finding import Difference, Finding, Subject
+from cacheproof.model.registry import AnyComponent, AnyVariant
+from cacheproof.model.target import TargetError
+from cacheproof.model.trace import Violation
+from cacheproof.model.wording import count
+from cacheproof.targets.child import SECONDS_TO_ANSWER
+from cacheproof.targets.factory import open_target
+from cacheproof.targets.vllm.eras import table
+
+
+class Repetition(NamedTuple):
+    """How an implementation answered the calls of a trace."""
+
+    same: bool
+    """Whether it answered and showed the same from the first call to the last."""
+    sentence: str
+
+
+def refusal(name: str, component: AnyComponent, variant: AnyVariant, config: Any) -> str | None:
+    """Why the release is not compared in this configuration, or None; None for what is no release of the table."""
+    lines = [era for era in table().eras if era.release.name == name and era.component == component.name]
+    return next((era.refusal(config) for era in lines if era.variant == variant.tag), None)
+
+
+def repeated(
+    name: str, component: AnyComponent, variant: AnyVariant, violations: Iterable[Violation]
+) -> Mapping[str, Repetition]:
+    """By property. The implementation is opened once, and closed whatever happens.
+
+    Raises InputError or TargetError if it cannot be opened.
+    """
+    target = open_target(name, component, variant, SECONDS_TO_ANSWER)
+    try:
+        left_out = not_there(component, target)
+        return {
+            one.property: _repetition(Pair(_subject(component, variant, one), target, name, left_out), one)
+            for one in violations
+        }
+    finally:
+        target.close()
+
+
+def _subject(component: AnyComponent, variant: AnyVariant, violation: Violation) -> Subject:
+    return Subject(component, variant, violation.trace.config)
+
+
+def _repetition(pair: Pair, violation: Violation) -> Repetition:
+    subject, operations = pair.subject, tuple(step.operation for step in violation.trace.steps)
+    reason = refusal(pair.name, subject.component, subject.variant, subject.config)
+    if reason is not None:
+        return Repetition(same=False, sentence=f"not repeated: {reason}")
+    try:
+        finding = pair.replay(operations, only_offered=True)
+    except TargetError as error:
+        return Repetition(same=False, sentence=f"{pair.name} failed: {error}")
+    if finding is not None:
+        return Repetition(same=False, sentence=_parting(pair.name, finding))
+    if len(pair.operations) < len(operations):
+        return Repetition(same=False, sentence=f"not repeated: {pair.name} lacks a call of the trace")
+    return Repetition(same=True, sentence=f"{pair.name} does the same in {count(len(operations), 'call')}")
+
+
+def _parting(name: str, finding: Finding) -> str:
+    if isinstance(finding, Difference):
+        return f"{name} does otherwise in call {finding.index + 1}: {finding.statements[0]}"
+    return f"{name} does otherwise after {count(len(finding.trace.steps), 'call')}"
