@@ -47,6 +47,13 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "lru.toml"
 
 
+def test_a_file_that_is_nested_too_deep_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "deep.toml"
+    path.write_text("scope = " + "[" * 100_000 + "]" * 100_000)
+    with pytest.raises(InputError, match="not TOML: nested too deep"):
+        read(LRU, path)
+
+
 def test_a_file_that_has_changed_is_read_again(path: Path) -> None:
     path.write_text(RIGHT)
     before = read(LRU, path)

@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 
 from cacheproof.foundation.errors import InputError
+from cacheproof.foundation.files import toml_of
 from cacheproof.model.declaration import NUMBER
 
 FOLDER = Path(__file__).parent / "entries"
@@ -111,7 +112,7 @@ def sorting(number: str) -> tuple[str, int, str]:
 def read(path: Path) -> Family:
     """The family in a file, every entry checked."""
     try:
-        tables: Any = tomllib.loads(path.read_text(encoding="utf-8"))
+        tables: Any = toml_of(path.read_text(encoding="utf-8"))
         family = msgspec.convert({"name": path.stem, **tables}, Family)
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
         raise InputError(f"{path}: {error}") from None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
+import tomllib
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -93,6 +94,14 @@ def json_of(text: str | bytes) -> Any:
         return json.loads(text)
     except RecursionError:
         raise ValueError("nested too deep") from None
+
+
+def toml_of(text: str) -> dict[str, Any]:
+    """The tables of a TOML text from outside. Raises TOMLDecodeError if it is none, or too deep."""
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise tomllib.TOMLDecodeError("nested too deep") from None
 
 
 def text_of(path: Path) -> str:

@@ -31,7 +31,7 @@ from cacheproof.lockstep.scoped import Scoped
 from cacheproof.lockstep.shrink import SECONDS_TO_SHRINK, shrunk
 from cacheproof.lockstep.steering import Steering
 from cacheproof.lockstep.tally import Limit, Tally
-from cacheproof.model.finding import Finding
+from cacheproof.model.finding import Breakdown, Finding
 from cacheproof.model.wording import count
 
 STEPS_IN_EXAMPLE = 100
@@ -75,6 +75,8 @@ class _Search:
             self.examples = 0
         if self.finding is None or len(finding.trace.steps) <= len(self.finding.trace.steps):
             self.finding, self.number = finding, number
+        if isinstance(finding, Breakdown) and not finding.trace.steps:
+            raise _Enough  # no call was made: nothing is smaller, and every attempt may take as long as an answer may
         raise FoundError(type(finding).__name__)
 
     def go_on(self) -> None:

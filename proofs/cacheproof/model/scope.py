@@ -17,6 +17,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from cacheproof.foundation.errors import InputError
+from cacheproof.foundation.files import toml_of
 from cacheproof.foundation.seeds import LARGEST_SEED
 from cacheproof.model.configurations import GENERATORS, drawn
 from cacheproof.model.plan import Granularity, Plan
@@ -209,7 +210,7 @@ def read(component: AnyComponent, path: Path) -> tuple[Scope, ...]:
 
 def _checked(component: AnyComponent, path: Path, text: str) -> tuple[Scope, ...]:
     try:
-        tables = tomllib.loads(text)
+        tables = toml_of(text)
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"{path}: not TOML: {error}") from None
     entries = tables.pop("scope", None)

@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from cacheproof.foundation.errors import InputError
+from cacheproof.foundation.files import toml_of
 from cacheproof.mutants.generate import Mutant
 from cacheproof.mutants.judge import Fate, MutantResult
 
@@ -30,7 +31,7 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def read(path: Path = LEDGER) -> dict[str, Survivor]:
     """The survivors that are known, by name; InputError where the file is wrong."""
     try:
-        file = msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), _File)
+        file = msgspec.convert(toml_of(path.read_text(encoding="utf-8")), _File)
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from None
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, msgspec.ValidationError) as error:

@@ -25,7 +25,7 @@ from cacheproof.search.coverage import added
 from cacheproof.search.crew import Crew
 from cacheproof.search.shard import Shard
 
-FORMAT, VERSION = "cacheproof-checkpoint", "0.1"
+FORMAT, VERSION = "cacheproof-checkpoint", "0.2"
 MANIFEST = "checkpoint.json"
 LEFTOVERS = ("level-*", ".*.tmp", MANIFEST)
 
@@ -74,6 +74,7 @@ class Checkpoint:
             self.files.append(dict(zip(names, digests, strict=True)))
             head = {"format": FORMAT, "version": VERSION, "identity": dict(self.identity)}
             manifest = {**head, **seen(), "files": self.files}
+            manifest["checksum"] = _checksum(manifest)
             replace_file(self.folder / MANIFEST, json.dumps(manifest, indent=1) + "\n")
         except OSError as error:
             raise InputError(f"{self.folder}: a checkpoint cannot be written: {error.strerror}") from None
@@ -127,13 +128,16 @@ class Checkpoint:
             raise InputError(f"{path}: not a checkpoint ({error}): remove it, or leave out --resume") from None
         if not isinstance(manifest, dict) or (manifest.get("format"), manifest.get("version")) != (FORMAT, VERSION):
             raise InputError(f"{path}: not of format {FORMAT} {VERSION}: remove it, or leave out --resume")
-        kept = manifest.get("identity", {})
+        kept = manifest.get("identity")
+        kept = kept if isinstance(kept, dict) else {}
         for key, value in self.identity.items():
             if kept.get(key) != value:
                 raise InputError(
                     f"{path}: a checkpoint of another run: its {key} is {kept.get(key)!r}, now it is {value!r}; "
                     "leave out --resume to begin anew"
                 )
+        if manifest.pop("checksum", None) != _checksum(manifest):
+            raise InputError(f"{path}: the checkpoint was changed: leave out --resume to begin anew")
         return manifest
 
     def _check(self, files: Mapping[str, str]) -> None:
@@ -159,6 +163,11 @@ def identity_of(component: AnyComponent, variant: AnyVariant, config: Any, plan:
         "specification": specification_digest(),
         "explorer": explorer_digest(),
     }
+
+
+def _checksum(manifest: Mapping[str, Any]) -> str:
+    """Of all else in the manifest: whatever is read from it is as it was written."""
+    return sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
 
 
 def _together(crew: Crew) -> dict[str, Any]:

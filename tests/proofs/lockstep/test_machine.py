@@ -17,7 +17,7 @@ from cacheproof.lockstep.tally import Limit
 from cacheproof.model.finding import Breakdown, Difference, Subject
 from cacheproof.model.registry import AnyComponent, component_named, components, scope_file
 from cacheproof.model.scope import scopes_of
-from cacheproof.model.target import Target, TargetError
+from cacheproof.model.target import Failure, Target, TargetError
 from cacheproof.targets.specification import SpecificationTarget
 from cachespec.kernel import FAILED, Code, Observation, Operation, Outcome
 from cachespec.lru import Config, Pop, Put, Touch
@@ -142,6 +142,20 @@ def test_a_driver_that_fails_is_a_breakdown(home: Path) -> None:
     finding = run(home, Fragile(SpecificationTarget(LRU, LRU.normative))).finding
     assert isinstance(finding, Breakdown)
     assert finding.trace.operations == (Pop(0),)
+
+
+def test_a_target_that_does_not_begin_is_asked_once(home: Path) -> None:
+    class Silent(SpecificationTarget):
+        asked = 0
+
+        def reset(self, config: Any) -> None:
+            Silent.asked += 1
+            raise TargetError("asked to hello: no answer", Failure.TIMED_OUT)
+
+    found = run(home, Silent(LRU, LRU.normative), reuse=True)
+    assert isinstance(found.finding, Breakdown)
+    assert found.finding.trace.steps == ()
+    assert Silent.asked <= 2, "each attempt may take as long as an answer may"
 
 
 def test_what_does_not_come_again_is_said_so(home: Path) -> None:

@@ -129,6 +129,17 @@ def test_what_is_no_checkpoint_is_refused(text: str, said: str, tmp_path: Path) 
         explored(TURNS, checkpoint=checkpoint_of(TURNS, tmp_path, resume=True))
 
 
+@pytest.mark.parametrize("change", [{"coverage": {"touch": {"done": None}}}, {"states": "many"}, {"checksum": ""}])
+def test_a_manifest_that_was_changed_is_refused(
+    change: dict[str, object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    interrupted(TURNS, tmp_path, 900, monkeypatch)
+    path = tmp_path / MANIFEST
+    path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
+    with pytest.raises(InputError, match="the checkpoint was changed"):
+        explored(TURNS, checkpoint=checkpoint_of(TURNS, tmp_path, resume=True))
+
+
 # kill -9, and Ctrl-C --------------------------------------------------------------------------------------------------
 
 

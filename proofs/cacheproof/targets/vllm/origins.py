@@ -6,6 +6,7 @@ so a run never reads a file that is being edited.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import io
 import re
@@ -139,11 +140,18 @@ def _copy(package: Path, into: Path) -> None:
 
 @contextmanager
 def _wheel(wheel: Path) -> Iterator[zipfile.ZipFile]:
-    """Raises InputError if the file is damaged, where it is opened or where it is read."""
+    """Raises InputError if the file is damaged, where it is opened or where it is read.
+
+    An offset in a damaged file may be negative: the system calls that an invalid argument.
+    """
     try:
         with zipfile.ZipFile(wheel) as archive:
             yield archive
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, UnicodeDecodeError):
+        raise InputError(f"{wheel} is no wheel: it is damaged") from None
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise
         raise InputError(f"{wheel} is no wheel: it is damaged") from None
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import subprocess
 import tarfile
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +13,7 @@ import pytest
 
 from cacheproof.foundation.errors import InputError
 from cacheproof.targets.families import family_of
+from cacheproof.targets.vllm import origins
 from cacheproof.targets.vllm.origins import Origin
 from cacheproof.targets.vllm.release import Release
 
@@ -150,3 +153,13 @@ def test_a_version_is_of_a_path_only() -> None:
         Release("0.33.0").counted_as("0.33.0")
     with pytest.raises(InputError, match="names no path"):
         Release.parsed("vllm@")
+
+
+def test_a_wheel_with_a_wrong_offset_is_damaged_and_a_full_disk_is_not_the_wheels(tmp_path: Path) -> None:
+    path = tmp_path / "some.whl"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("some.py", "")
+    with pytest.raises(InputError, match="is no wheel: it is damaged"), origins._wheel(path):
+        raise OSError(errno.EINVAL, "Invalid argument")
+    with pytest.raises(OSError, match="No space left"), origins._wheel(path):
+        raise OSError(errno.ENOSPC, "No space left on device")
