@@ -11,7 +11,7 @@ from cacheproof.model.configuration_edits import holds, lengths, numbers, put, w
 from cacheproof.model.registry import AnyComponent
 
 ATTEMPTS = 500
-"""So many changes are tried before it is an error that none holds."""
+"""The number of changes that are tried. If none of them holds, that is an error."""
 MOST_CHANGES = 4
 
 Change = Callable[[Any, Sequence[Any], random.Random], Any]

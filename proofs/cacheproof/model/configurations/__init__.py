@@ -21,11 +21,11 @@ from cacheproof.model.registry import AnyComponent
 Draw = Callable[[random.Random], Any]
 
 ATTEMPTS = 2_000
-"""So often one is drawn again before that is an error of whoever wrote the generator."""
+"""The number of draws for one configuration. If none of them holds, the generator is wrong."""
 SHARES = (0.15, 0.4, 0.8)
 """The share of the values that `near` takes from a drawn configuration, or more; one of them for each number."""
 ATTEMPTS_NEAR = 20
-"""So often `near` draws again before it gives up."""
+"""The number of draws that `near` makes before it gives up."""
 
 
 GENERATORS: Mapping[str, Draw] = discover(__name__, "draw", FunctionType)

@@ -108,7 +108,7 @@ class ManyTurns:
     apart: Callable[[Situation, Situation], Iterable[Cell]] = lambda _, __: ()
     """What is promised of two turns with different rows."""
     says: str = ""
-    """What is not claimed, in words."""
+    """A sentence that says what the induction does not claim."""
 
     @property
     def bound(self) -> str:
