@@ -22,7 +22,8 @@ from cacheproof.model.wording import count, explaining, settings
 from cacheproof.releases.repeating import Repetition, refusal, repeated
 from cacheproof.search.campaign import run_name
 from cacheproof.search.drawn import Amount, Broken, Drawn, Outcome, Suitable, explore_drawn
-from cacheproof.targets.factory import FORMS
+from cacheproof.targets.child import SECONDS_TO_ANSWER
+from cacheproof.targets.factory import FORMS, open_target
 from cachespec.kernel import NORMATIVE
 
 PANEL = "Check and prove"
@@ -78,6 +79,9 @@ def command(
     """
     file_to_write(junit)
     subjects = [(component, variant_named(component, variant)) for component in _chosen(names, variant)]
+    if target is not None:
+        for component, known in subjects:
+            open_target(target, component, known, SECONDS_TO_ANSWER).close()  # a wrong name costs no exploration
     number = new_seed() if seed is None else seed
     amount = Amount(configurations, first, states, seconds, shrink)
     with progress() as show:

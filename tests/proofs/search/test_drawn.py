@@ -213,3 +213,15 @@ def test_wrong_input(given: tuple[str, ...], wrong: str, capsys: pytest.CaptureF
     ended = ran(capsys, "explore", *given)
     assert ended.status == 2
     assert wrong in ended.err
+
+
+def test_a_target_that_is_none_is_refused_before_anything_is_explored(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def explored(*given: object) -> None:
+        raise AssertionError("it was explored first")
+
+    monkeypatch.setattr("cacheproof.command.explore.explore_drawn", explored)
+    ended = ran(capsys, "explore", "lru", "--variant", "M2", "--target", "nonsense")
+    assert ended.status == 2
+    assert "nonsense" in ended.err
