@@ -21,6 +21,7 @@ from cachespec.scheduler.round_state import Prefix, Round
 from cachespec.scheduler.rules import Table
 from cachespec.scheduler.state import ABANDONED, LOADED, LOADING, NO_TRANSFER, SENDING, Scheduled, State, Transfer, View
 from cachespec.scheduler.view import seen
+from cachespec.scheduler.work import load_lost
 from cachespec.scheduler.worker import table_length
 
 
@@ -39,7 +40,9 @@ def load_and_pass(rules: Table, config: Config, current: Round, request: Request
     if not answer.yes:
         return head_of_line(rules, config, current, request, BLOCKS)
     begun = state.transfers.set(request, Transfer(LOADING, prefix.start))
-    return current._replace(state=state._replace(kv=answer.kv, transfers=begun))
+    waiting = state._replace(kv=answer.kv, transfers=begun)
+    new = max(len(prefix.hits), table_length(state.kv, request))
+    return current._replace(state=load_lost(config, waiting, request, new * config.block_size))
 
 
 def promoted(config: Config, current: Round, request: Request) -> Round:

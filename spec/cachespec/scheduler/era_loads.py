@@ -123,7 +123,9 @@ def loading(rules: Table, config: Config, current: Round, request: Request, pref
     if not answer.yes or answer.kv.free_count() < kept + left:
         return denied(rules, config, current, request, BLOCKS)
     begun = state.transfers.set(request, Transfer(LOADING, prefix.start))
-    return current._replace(state=state._replace(kv=answer.kv, transfers=begun))
+    waiting = state._replace(kv=answer.kv, transfers=begun)
+    new = max(len(prefix.hits), table_length(state.kv, request))
+    return current._replace(state=load_lost(config, waiting, request, new * config.block_size))
 
 
 def reserved(config: Config, current: Round) -> int:

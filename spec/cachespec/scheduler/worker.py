@@ -184,10 +184,10 @@ def keys_in(values: tuple[int, ...], width: int) -> tuple[Key, ...]:
 
 
 def written(config: Config, worker: Worker, chunk: Chunk) -> Worker:
-    """The KV of the chunk's tokens is in the slots of its blocks."""
+    """The KV of the chunk's tokens is in the slots of its blocks. A negative position, as eras plan it, has no slot."""
     size = config.block_size
     memory = worker.memory
-    for position in range(chunk.start // size, (chunk.end + size - 1) // size):
+    for position in range(max(chunk.start, 0) // size, (chunk.end + size - 1) // size):
         first, last = max(chunk.start, position * size), min(chunk.end, (position + 1) * size) - 1
         block = chunk.blocks[position] if position < len(chunk.blocks) else NO_BLOCK
         memory = with_slots(config, memory, block, chunk.request, first, last)
