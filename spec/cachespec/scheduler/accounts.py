@@ -15,8 +15,8 @@ from cachespec.scheduler.configuration import (
 )
 from cachespec.scheduler.operations import Abort, Add, FailLoad, FailStep, ResetEncoderCache, Schedule, Update
 from cachespec.scheduler.session_properties import known
-from cachespec.scheduler.state import Scheduled, View
-from cachespec.scheduler.view import accounted, in_turn, length_in_sight, live, new_plan, touched
+from cachespec.scheduler.state import LOADED, LOADING, Scheduled, View
+from cachespec.scheduler.view import accounted, in_phase, in_turn, length_in_sight, live, new_plan, touched
 from cachespec.scheduler.worker import keys_in
 
 # Requests -----------------------------------------------------------------------------------------------------------
@@ -45,8 +45,14 @@ def the_ended_are_named(config: Config, before: View, op: Operation, outcome: Ou
 
 
 def the_line_stays(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    """Those that wait with blocks are served before others; a load moves a request from one group to the other."""
+    holding, held = (in_phase(view, (LOADING, LOADED)) for view in (before, after))
     stayed = [request for request in before.waiting if request in after.waiting]
-    return stayed == [request for request in after.waiting if request in before.waiting]
+    groups = (
+        [request for request in stayed if request in holding and request in held],
+        [request for request in stayed if request not in holding and request not in held],
+    )
+    return all(group == [request for request in after.waiting if request in group] for group in groups)
 
 
 def output_is_taken(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
@@ -178,7 +184,7 @@ ACCOUNTS: tuple[Step[Config, View], ...] = (
     ),
     Step(
         "SCH-8/line",
-        "requests that keep waiting keep their order",
+        "requests that keep waiting keep their order, those with blocks and those without",
         the_line_stays,
         lambda c, b, op, o, a: isinstance(op, Schedule) and len(set(b.waiting) & set(a.waiting)) > 1,
     ),
