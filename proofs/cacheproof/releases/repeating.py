@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from cacheproof.lockstep.pair import Pair
 from cacheproof.lockstep.plan import not_there
-from cacheproof.model.finding import Difference, Finding, Subject
+from cacheproof.model.finding import Breakdown, Difference, Finding, Subject
 from cacheproof.model.registry import AnyComponent, AnyVariant
 from cacheproof.model.target import TargetError
 from cacheproof.model.trace import Violation
@@ -33,18 +33,15 @@ def refusal(name: str, component: AnyComponent, variant: AnyVariant, config: Any
 
 def repeated(
     name: str, component: AnyComponent, variant: AnyVariant, violations: Iterable[Violation]
-) -> Mapping[str, Repetition]:
-    """By property. The implementation is opened once, and closed whatever happens.
+) -> list[Repetition]:
+    """One for each violation. The implementation is opened once, and closed whatever happens.
 
     Raises InputError or TargetError if it cannot be opened.
     """
     target = open_target(name, component, variant, SECONDS_TO_ANSWER)
     try:
         left_out = not_there(component, target)
-        return {
-            one.property: _repetition(Pair(_subject(component, variant, one), target, name, left_out), one)
-            for one in violations
-        }
+        return [_repetition(Pair(_subject(component, variant, one), target, name, left_out), one) for one in violations]
     finally:
         target.close()
 
@@ -72,4 +69,7 @@ def _repetition(pair: Pair, violation: Violation) -> Repetition:
 def _parting(name: str, finding: Finding) -> str:
     if isinstance(finding, Difference):
         return f"{name} does otherwise in call {finding.index + 1}: {finding.statements[0]}"
-    return f"{name} does otherwise after {count(len(finding.trace.steps), 'call')}"
+    after = f" after {count(len(finding.trace.steps), 'call')}" if finding.trace.steps else ""
+    if isinstance(finding, Breakdown):
+        return f"{name} gave no answer{after}: {finding.reason}"
+    return f"{name} does otherwise{after}"

@@ -32,6 +32,8 @@ class Era:
     apart: tuple[tuple[str, ...], ...] = ()
     """Settings that this release does not have together: where all of a group are not as by default, nothing is
     compared."""
+    fixed: Mapping[str, int] = field(default_factory=dict)
+    """Fields for which this release has one value: where one is another, nothing is compared."""
     outputs_of_first_turn: bool = False
     """The release gives each turn of a session the output limit of the first (C-SCH-27). Sessions are compared whose
     turns have as many output tokens, and the last one no fewer."""
@@ -49,6 +51,9 @@ class Era:
         present = next((group for group in self.refused if plain.isdisjoint(group)), None)
         if present is not None:
             return f"{' together with '.join(present)} is not compared with {self.release.name}"
+        other = next((name for name, value in self.fixed.items() if getattr(config, name) != value), None)
+        if other is not None:
+            return f"{other} other than {self.fixed[other]} is not compared with {self.release.name}"
         if self.outputs_of_first_turn and not all(map(_of_equal_output, _sessions(config))):
             return f"{UNEQUAL_TURNS} are not compared with {self.release.name} (C-SCH-27)"
         return None
