@@ -14,7 +14,6 @@ from cacheproof.catalogue.attribution import Attribution, Cause, Certainty, attr
 from cacheproof.catalogue.kept import Kept, load
 from cacheproof.catalogue.mends import encoder_cache, mends
 from cacheproof.catalogue.register import entry_named
-from cacheproof.foundation.discover import module_names
 from cacheproof.model.finding import Subject
 from cacheproof.model.registry import component_named, variant_named
 from cacheproof.model.scope import scope_named, scopes_of
@@ -24,7 +23,7 @@ from cacheproof.releases.results.cases import records
 from cacheproof.releases.results.record import Record
 from cacheproof.targets.vllm.eras import table
 
-COMPONENTS = module_names(all_mends.__name__)
+COMPONENTS = sorted(all_mends._MENDS)
 
 
 def attributed(component: str, era: str, rule: str, config: Message, *calls: Message) -> Attribution:

@@ -1,7 +1,8 @@
 """Eras with one entry of the catalogue mended: what an era would do without that fault, and with all of its others.
 
-A module here has a component's name and `MENDS`. An attribution replays the calls of a finding with each mend that its
-era has: an entry is a cause of the finding if the property holds once that entry alone is mended.
+A module with a component's name has its `MENDS`; the others have parts of these. An attribution replays the calls of a
+finding with each mend that its era has: an entry is a cause of the finding if the property holds once that entry alone
+is mended.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 
 from cacheproof.foundation.discover import discover
 from cacheproof.model.finding import Subject
+from cacheproof.model.registry import components
 from cachespec.kernel import Operation, Outcome, Transition
 
 Change = Callable[[Subject], Subject]
@@ -32,7 +34,7 @@ class Mend:
     also: tuple[Change, ...] = ()
 
 
-_MENDS: Mapping[str, Any] = discover(__name__, "MENDS", tuple)
+_MENDS: Mapping[str, Any] = discover(__name__, "MENDS", tuple, among=components)
 
 
 def mends(component: str, era: str) -> Iterator[Mend]:

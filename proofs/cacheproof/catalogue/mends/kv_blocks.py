@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from cacheproof.catalogue.mends import AnyTransition, Change, Mend, around, together, transitions
 from cacheproof.model.finding import Subject
-from cachespec.kernel import DONE, FAILED, HIT, MISS, PRESENT, REFUSED, TOO_LARGE, Operation, Outcome
+from cachespec.kernel import DONE, FAILED, HIT, MISS, PRESENT, REFUSED, STALE, TOO_LARGE, Operation, Outcome
 from cachespec.kv_blocks import groups
 from cachespec.kv_blocks.configuration import NOTHING, Block, Config, limit_of
 from cachespec.kv_blocks.eras import K1_QUEUED, alphabet_of
@@ -23,7 +23,7 @@ from cachespec.kv_blocks.operations import (
 )
 from cachespec.kv_blocks.rolling_back import roll_back
 from cachespec.kv_blocks.state import Pool
-from cachespec.kv_blocks.transitions import TRANSITIONS, forget, holding_of
+from cachespec.kv_blocks.transitions import TRANSITIONS, are_cached, forget, holding_of
 
 Result = tuple[Pool, Outcome]
 EVERY = ("K0b", "K1", "K1b", "K2")
@@ -86,6 +86,11 @@ def only_appending(own: AnyTransition, config: Config, pool: Pool, op: AllocateS
     if len(op.hits) > 0 and holding_of(pool, op.request).blocks > 0:
         return pool, PRESENT
     return own(config, pool, op)
+
+
+def looking_at_hits(own: AnyTransition, config: Config, pool: Pool, op: AllocateSlots) -> Result:
+    """C-KV-37: slots are granted only if the hits are cached."""
+    return own(config, pool, op) if are_cached(config, pool, op.request, op.hits) else (pool, STALE)
 
 
 def asserting_first(own: AnyTransition, config: Config, pool: Pool, op: AllocateSlots) -> Result:
@@ -165,5 +170,6 @@ MENDS = (
     Mend("C-KV-21", ("K1", "K1b"), as_a_queue),
     Mend("C-KV-30", ("K1b", "K2"), around(registering_in_order, AllocateSlots)),
     Mend("C-KV-33", ("K1b", "K2"), around(registering_again, RollBack)),
+    Mend("C-KV-37", ("K1b", "K2"), around(looking_at_hits, AllocateSlots)),
     Mend("C-SCH-25", ("K1b", "K2"), transitions({RollBack: roll_back})),
 )

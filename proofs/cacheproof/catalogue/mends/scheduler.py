@@ -8,44 +8,27 @@ from functools import partial
 from itertools import takewhile
 from typing import Any
 
-from cacheproof.catalogue.mends import AnyTransition, Change, Mend, around
-from cacheproof.catalogue.mends import encoder_cache as of_encoder_cache
+from cacheproof.catalogue.mends import Change, Mend, around
+from cacheproof.catalogue.mends import scheduler_items as items
+from cacheproof.catalogue.mends import scheduler_transfers as transfers
 from cacheproof.model.finding import Subject
-from cacheproof.model.registry import component_named
-from cachespec.encoder_cache import Report
-from cachespec.encoder_cache.era_by_model import Managers, by_model
-from cachespec.encoder_cache.operations import BLOCKS, ENCODER
-from cachespec.kernel import Code, Outcome
-from cachespec.kv_blocks.transitions import forget
-from cachespec.scheduler import era_admission, era_loads, era_placeholders, era_rounds, era_rules, readiness, requests
+from cachespec.scheduler import era_admission, era_rounds, era_rules, readiness, requests
 from cachespec.scheduler.configuration import (
-    LENGTH,
-    START,
     Config,
-    ItemIndex,
     Request,
     ended_length,
     final_length,
-    is_turn,
     items_of,
-    kv_config,
 )
 from cachespec.scheduler.counts import is_of_this_run, known_length, tokens_in_flight, verifying, wanted
-from cachespec.scheduler.era_states import marks, with_marks
-from cachespec.scheduler.era_unanswered import UNANSWERED
 from cachespec.scheduler.feasibility import fits_blocks, fits_chunk, fits_encoder, fits_one_step, limited
-from cachespec.scheduler.items import cuts, is_apart
-from cachespec.scheduler.loading import lacks_reserve, may_be_overwritten
+from cachespec.scheduler.lines import in_front, left_out
 from cachespec.scheduler.normative import RULES
-from cachespec.scheduler.operations import FailStep
-from cachespec.scheduler.parts import give_up
-from cachespec.scheduler.remote import is_stored
-from cachespec.scheduler.round_state import Fit, Prefix, Round
-from cachespec.scheduler.rounds import admit_waiting, denied, lose_everything, nothing_more, serve_running, voided
+from cachespec.scheduler.operations import FailStep, Schedule
+from cachespec.scheduler.round_state import Round
+from cachespec.scheduler.rounds import admit_waiting, lose_everything, nothing_more, serve_running, voided
 from cachespec.scheduler.rules import Table
-from cachespec.scheduler.state import LOADS_IN_STEP, NO_TRANSFER, Scheduled, State
-from cachespec.scheduler.worker import UNWRITTEN, blocks_of, holds
-from cachespec.scheduler.worker_properties import last_tokens
+from cachespec.scheduler.state import Scheduled, State
 
 QUEUEING = ("S0", "S1", "S2", "S2b", "S3")
 SHARING = ("S2", "S2b", "S3")
@@ -88,6 +71,12 @@ def if_also(clause: Clause) -> Change:
     return by_rules(changed)
 
 
+def its_blocks_exist(subject: Subject) -> Change:
+    """C-SCH-5: the KV of a request fits the blocks that requests may have. Released pools keep one for themselves."""
+    usable = subject.variant.start(subject.config).kv.free_count()
+    return if_also(lambda config, request: fits_blocks(config._replace(kv_blocks=usable), request))
+
+
 def all_items_fit(config: Config, request: Request) -> bool:
     """C-ENC-11: no item is larger than the compute budget or the cache."""
     return all(fits_encoder(config, item) for item in items_of(config, request))
@@ -123,108 +112,6 @@ def items_fit_the_threshold(config: Config, request: Request) -> bool:
 # Items --------------------------------------------------------------------------------------------------------------
 
 
-def mended(era: Any, entry: str) -> Any:
-    """The encoder cache without this fault, if it has it."""
-    mend = next((each for each in of_encoder_cache.MENDS if each.entry == entry and era.tag in each.eras), None)
-    return era if mend is None else mend.change(Subject(component_named("encoder_cache"), era, None)).variant
-
-
-def encoder_without(entry: str, rules: Table) -> Table:
-    """The encoder cache of the era without this fault."""
-    era = rules.encoder
-    if isinstance(era.rules, Managers):
-        return rules._replace(encoder=by_model(*(mended(manager, entry) for manager in era.rules)))
-    return rules._replace(encoder=mended(era, entry))
-
-
-def pins_given_back(era: Table) -> Table:
-    """C-ENC-10: what the looks at its items have pinned for a request is given back if nothing of it is scheduled."""
-
-    def passed_over(rules: Table, config: Config, current: Round, request: Request, fit: Fit) -> Round:
-        encoder = give_up(rules, config, fit.encoder, request, ENCODER)
-        return era.passed_over(rules, config, current, request, fit._replace(encoder=encoder))
-
-    def turned_down(rules: Table, config: Config, current: Round, request: Request, cause: int) -> Round:
-        encoder = give_up(rules, config, current.state.encoder, request, cause)
-        current = current._replace(state=current.state._replace(encoder=encoder))
-        return era.turned_down(rules, config, current, request, cause)
-
-    return encoder_without("C-ENC-10", era)._replace(passed_over=passed_over, turned_down=turned_down)
-
-
-def granted_beside_grants(rules: Table) -> Table:
-    """C-ENC-3: an item is granted only the room that is left by those granted before."""
-    return encoder_without("C-ENC-3", rules)
-
-
-def released_by_output(era: Table) -> Table:
-    """C-ENC-9, C-ENC-25: an output releases the items that its own step has computed, and nothing else does."""
-
-    def after_round(rules: Table, config: Config, state: State, part: Scheduled) -> State:
-        return era.after_round(rules, config, state, part)._replace(encoder=state.encoder)
-
-    def executed(rules: Table, config: Config, state: State, part: Scheduled, accepted: int) -> State:
-        after = era.executed(rules, config, state, part, accepted)
-        if part.void or after.gone.has(part.request):
-            return after
-        end = part.start + part.tokens - max(0, part.drafts - accepted)
-        return requests.with_items_released(rules, config, after._replace(encoder=state.encoder), part.request, end)
-
-    return era._replace(executed=executed, after_round=after_round)
-
-
-def freed_with_its_plan(era: Table, rules: Table, config: Config, state: State, request: Request) -> State:
-    """C-ENC-26: a preempted request leaves no entry behind that only its part of the plan would have computed."""
-    after = era.lose(rules, config, state, request)
-    managers: Any = after.encoder
-    cache = managers.shared
-    for content, _ in tuple(cache.order.items()):
-        if not after.worker.outputs.has((content,)):
-            cache = cache._replace(
-                free=cache.free + cache.given_back.get(content, 0),
-                cached=cache.cached.remove(content),
-                order=cache.order.remove(content),
-                given_back=cache.given_back.remove(content),
-                sizes=cache.sizes.remove(content),
-            )
-    return after._replace(encoder=managers._replace(shared=cache))
-
-
-def each_dropped_once(rules: Table) -> Table:
-    """C-ENC-27: an output that two requests of a step have made is reported once."""
-    shared, counting = rules.encoder.rules
-
-    def report(config: Any, cache: Any, op: Report) -> tuple[Any, Outcome]:
-        after, outcome = counting.step(config, cache, op)
-        return after, outcome._replace(values=tuple(dict.fromkeys(outcome.values)))
-
-    return rules._replace(
-        encoder=by_model(shared, replace(counting, transitions={**counting.transitions, Report: report}))
-    )
-
-
-def whole_at_the_start(
-    era: Table, rules: Table, config: Config, fit: Fit, request: Request, index: ItemIndex, start: int
-) -> Fit:
-    """C-ENC-15: a chunk that begins with the item does not split it either."""
-    item = items_of(config, request)[index]
-    looks = not fit.refused and fit.tokens > 0 and not is_apart(config, item, start, fit.tokens)
-    if looks and config.whole_items and cuts(item, start, fit.tokens):
-        return era_rules.stopped(fit, item[START] - start)
-    return era.fit_item(rules, config, fit, request, index, start)
-
-
-def loads_without_compute(
-    era: Table, rules: Table, config: Config, fit: Fit, request: Request, index: ItemIndex, start: int
-) -> Fit:
-    """C-ENC-29: an output that the encoder connector has needs no compute budget."""
-    item = items_of(config, request)[index]
-    if not is_stored(fit.remote, item):
-        return era.fit_item(rules, config, fit, request, index, start)
-    enough = fit._replace(embeds=max(fit.embeds, item[LENGTH]))
-    return era.fit_item(rules, config, enough, request, index, start)._replace(embeds=fit.embeds)
-
-
 def blocked_at_none(rules: Table) -> Table:
     """C-SCH-1: a blocked item leaves no fewer than no tokens."""
     return rules._replace(fit_item=era_rules.fit_item_by_request)
@@ -246,6 +133,19 @@ def blocking(era: Table, rules: Table, config: Config, current: Round, request: 
 def out_of_the_plan(rules: Table) -> Table:
     """C-SCH-11, C-SCH-14: a request preempted in its own step leaves the plan. Those behind it are all served."""
     return rules._replace(serve_running=era_rounds.serve_and_restore, lose=lose_everything)
+
+
+def before_their_equals(era: Table) -> Table:
+    """C-SCH-8: a preempted request is admitted before those that wait, and the last of those that run is preempted."""
+
+    def serve(rules: Table, config: Config, current: Round) -> Round:
+        after = era.serve_running(rules, config, current)
+        for victim in after.preempted:
+            line = in_front(config, left_out(after.state.waiting, victim), victim)
+            after = after._replace(state=after.state._replace(waiting=line))
+        return after
+
+    return era._replace(serve_running=serve, victim=RULES.victim, joined=RULES.joined)
 
 
 def in_their_places(rules: Table) -> Table:
@@ -285,82 +185,6 @@ def in_several_steps(rules: Table) -> Table:
     )
 
 
-# Loads from an external store -----------------------------------------------------------------------------------------
-
-
-def forgetting_what_failed(own: AnyTransition, config: Config, state: State, op: FailStep) -> tuple[State, Outcome]:
-    """C-KV-6: after a failed load, blocks that have no KV are not registered any more."""
-    after, outcome = own(config, state, op)
-    kv, ends = after.kv, dict(last_tokens(config))
-    for block, content in tuple(kv.registered.items()):
-        if not holds(config, after.worker.memory.get(block, UNWRITTEN), ends[content]):
-            kv = forget(kv_config(config), kv, block)
-    return after._replace(kv=kv), outcome
-
-
-def reserving(era: Table) -> Table:
-    """C-SCH-24: a load begins only if the free blocks suffice for all requests that hold blocks."""
-
-    def load(rules: Table, config: Config, current: Round, request: Request, prefix: Prefix) -> Round:
-        after = era.load(rules, config, current, request, prefix)
-        lacks = not after.ended and lacks_reserve(config, after.state, request)
-        return denied(rules, config, current, request, BLOCKS) if lacks else after
-
-    return era._replace(load=load, is_reserved=lacks_reserve)
-
-
-def beside_unfinished_loads(era: Table, rules: Table, config: Config, state: State, request: Request) -> Prefix:
-    """C-SCH-25: no request begins with a block that a step in flight still loads."""
-    prefix = era.cached_prefix(rules, config, state, request)
-    loading = [other for other, transfer in state.transfers.items() if transfer.phase == LOADS_IN_STEP]
-    unsure = {block for other in loading for block in blocks_of(state.kv, other)}
-    hits = tuple(takewhile(lambda block: block not in unsure, prefix.hits))
-    return prefix if hits == prefix.hits else Prefix(hits, len(hits) * config.block_size, 0)
-
-
-def reserving_for_others(
-    era: Table, rules: Table, config: Config, current: Round, request: Request, prefix: Prefix
-) -> Round:
-    """C-SCH-35: a load that begins again leaves blocks free for other requests only."""
-    before = current.state.transfers
-    forgotten = current.state._replace(transfers=before.remove(request))
-    after = era.load(rules, config, current._replace(state=forgotten), request, prefix)
-    if after.state.transfers.has(request) or not before.has(request):
-        return after
-    kept = after.state.transfers.set(request, before.get(request, NO_TRANSFER))
-    return after._replace(state=after.state._replace(transfers=kept))
-
-
-def without_places(era: Table, rules: Table, config: Config, state: State, part: Scheduled, accepted: int) -> State:
-    """C-SCH-36: no place is kept for output that was dropped."""
-    kept = marks(state, UNANSWERED)
-    state = with_marks(state, UNANSWERED, kept.remove(part.request) if part.void else kept)
-    return era.executed(rules, config, state, part, accepted)
-
-
-def dropping_behind_what_failed(
-    own: AnyTransition, config: Config, state: State, op: FailStep
-) -> tuple[State, Outcome]:
-    """C-SCH-37: what the request has in flight behind the failed load is void."""
-    after, outcome = own(config, state, op)
-    return (voided(after, op.request) if outcome.code is Code.DONE else after), outcome
-
-
-def giving_back_between_turns(rules: Table) -> Table:
-    """C-SCH-26: a session holds nothing between two turns."""
-    return rules._replace(leave=RULES.leave, next_turn=RULES.next_turn)
-
-
-def ended_by_its_own_limit(era: Table, config: Config, request: Request) -> int:
-    """C-SCH-27: each turn ends at its own limit."""
-    return ended_length(config, request) if is_turn(config, request) else era.ended(config, request)
-
-
-def session_fits_the_model(config: Config, request: Request) -> bool:
-    """C-SCH-28: the tokens of a session leave room for output within the model's length."""
-    return config.prompts[request] < config.max_model_len
-
-
 # Drafts ---------------------------------------------------------------------------------------------------------------
 
 
@@ -394,11 +218,11 @@ def counted_in_its_run(era: Table, rules: Table, config: Config, state: State, p
 def without_late_drafts(
     era: Table, rules: Table, config: Config, state: State, part: Scheduled, accepted: int
 ) -> State:
-    """C-SCH-34: a request has no drafts while it waits."""
+    """C-SCH-34: a request has no drafts while it waits, and output of an earlier run brings none."""
     after = era.executed(rules, config, state, part, accepted)
-    if part.request in after.running:
-        return after
-    return after._replace(proposed=after.proposed.remove(part.request))
+    if part.request not in after.running:
+        return after._replace(proposed=after.proposed.remove(part.request))
+    return after._replace(proposed=state.proposed) if part.void else after
 
 
 def to_the_end_of_the_model(era: Table, config: Config, state: State, request: Request, start: int) -> int:
@@ -419,33 +243,6 @@ def behind_output_in_flight(era: Table, rules: Table, config: Config, current: R
     return after._replace(state=after.state._replace(waiting=(*after.state.waiting, *line[len(first) :])))
 
 
-def counting_what_came(era: Table, rules: Table, config: Config, current: Round) -> Round:
-    """C-SCH-43: of a request whose load is over, the tokens count that the load has brought."""
-    for request in current.state.waiting:
-        current = era_loads.promoted(rules, config, current, request)
-    return era.admit_waiting(rules, config, current)
-
-
-def kept_while_a_load_writes(era: Table, rules: Table, config: Config, state: State, request: Request) -> State:
-    """C-SCH-44: the blocks of an aborted request are freed when its load is done."""
-    state = requests.withdrawn(rules, config, state, request)
-    return era_placeholders.with_placeholders(state, request, 0)
-
-
-def finished_once(era: Table) -> Table:
-    """C-SCH-45: output of a request that is finished is dropped."""
-    return era._replace(executed=era_placeholders.executed_with_place)
-
-
-def behind_steps_in_flight(
-    era: Table, rules: Table, config: Config, current: Round, request: Request, prefix: Prefix
-) -> Round:
-    """C-SCH-46: no load begins while a step in flight may write to blocks that were given back."""
-    if may_be_overwritten(current.state):
-        return rules.passed_by(rules, config, current, request)
-    return era.load(rules, config, current, request, prefix)
-
-
 def up_to_the_last_output(era: Table, config: Config, state: State, request: Request, start: int) -> int:
     """C-SCH-47: no step computes more than a request's last token needs."""
     most = final_length(config, request) - 1 - start
@@ -453,23 +250,25 @@ def up_to_the_last_output(era: Table, config: Config, state: State, request: Req
 
 
 MENDS = (
-    Mend("C-ENC-2", ("S2",), by_rules(partial(encoder_without, "C-ENC-2"))),
-    Mend("C-ENC-3", ("S0", "S1"), by_rules(granted_beside_grants)),
+    Mend("C-ENC-2", ("S2",), by_rules(partial(items.encoder_without, "C-ENC-2"))),
+    Mend("C-ENC-3", ("S0", "S1"), by_rules(items.granted_beside_grants)),
     Mend("C-ENC-5", ("S0", "S1"), by_rules(both_given_back)),
-    Mend("C-ENC-8", ("S2", "S2b"), by_rules(partial(encoder_without, "C-ENC-8"))),
-    Mend("C-ENC-9", ("S2",), by_rules(released_by_output)),
-    Mend("C-ENC-10", SHARING, by_rules(pins_given_back)),
+    Mend("C-ENC-8", ("S2", "S2b"), by_rules(partial(items.encoder_without, "C-ENC-8"))),
+    Mend("C-ENC-9", ("S2",), by_rules(items.released_by_output)),
+    Mend("C-ENC-10", SHARING, by_rules(items.pins_given_back)),
     Mend("C-ENC-11", QUEUEING, if_also(all_items_fit)),
-    Mend("C-ENC-13", ("S2b", "S3"), by_rules(partial(encoder_without, "C-ENC-13"))),
-    Mend("C-ENC-15", ("S2", "S2b"), around_rule(whole_at_the_start, "fit_item")),
+    Mend("C-ENC-13", ("S2b", "S3"), by_rules(partial(items.encoder_without, "C-ENC-13"))),
+    Mend("C-ENC-15", ("S2", "S2b"), around_rule(items.whole_at_the_start, "fit_item")),
     Mend("C-ENC-15", ("S1", "S2", "S2b", "S3"), if_also(items_fit_chunks)),
     Mend("C-ENC-16", SHARING, if_also(items_fit_the_threshold)),
-    Mend("C-ENC-25", ("S2b", "S3"), by_rules(released_by_output)),
-    Mend("C-ENC-26", ("S2b", "S3"), around_rule(freed_with_its_plan, "lose")),
-    Mend("C-ENC-27", ("S2b", "S3"), by_rules(each_dropped_once)),
-    Mend("C-ENC-29", CONNECTED, around_rule(loads_without_compute, "fit_item")),
+    Mend("C-ENC-25", ("S2b", "S3"), by_rules(items.released_by_output)),
+    Mend("C-ENC-25", ("S2b", "S3"), around_rule(items.kept_while_a_step_reads, "lose")),
+    Mend("C-ENC-26", ("S2b", "S3"), around_rule(items.freed_with_its_plan, "lose")),
+    Mend("C-ENC-27", ("S2b", "S3"), by_rules(items.each_dropped_once)),
+    Mend("C-ENC-29", CONNECTED, around_rule(items.loads_without_compute, "fit_item")),
     Mend("C-SCH-1", ("S0",), by_rules(blocked_at_none)),
-    Mend("C-SCH-5", QUEUEING, if_also(fits_blocks)),
+    Mend("C-SCH-5", QUEUEING, lambda subject: its_blocks_exist(subject)(subject)),
+    Mend("C-SCH-8", SHARING, by_rules(before_their_equals)),
     Mend("C-SCH-9", QUEUEING, if_also(prompt_fits_one_step)),
     Mend("C-SCH-10", QUEUEING, if_also(rest_fits_one_step)),
     Mend("C-SCH-11", ("S2",), by_rules(out_of_the_plan)),
@@ -482,24 +281,28 @@ MENDS = (
     Mend("C-SCH-20", ("S2b",), by_rules(ended_at_the_length)),
     Mend("C-SCH-21", ("S1",), around_rule(without_earlier_runs, "lose")),
     Mend("C-SCH-22", ("S1",), by_rules(in_several_steps)),
-    Mend("C-KV-6", CONNECTED, around(forgetting_what_failed, FailStep)),
-    Mend("C-SCH-24", LOADING, by_rules(reserving)),
-    Mend("C-SCH-25", CONNECTED, around_rule(beside_unfinished_loads, "cached_prefix")),
-    Mend("C-SCH-26", CONNECTED, by_rules(giving_back_between_turns)),
-    Mend("C-SCH-27", ("S2b",), around_rule(ended_by_its_own_limit, "ended")),
-    Mend("C-SCH-28", CONNECTED, if_also(session_fits_the_model)),
+    Mend("C-KV-6", CONNECTED, around(transfers.forgetting_what_failed, FailStep)),
+    Mend("C-KV-6", CONNECTED, around(transfers.forgetting_what_is_withdrawn, Schedule)),
+    Mend("C-SCH-24", LOADING, by_rules(transfers.reserving)),
+    Mend("C-SCH-25", CONNECTED, around_rule(transfers.beside_unfinished_loads, "cached_prefix")),
+    Mend("C-SCH-26", CONNECTED, by_rules(transfers.giving_back_between_turns)),
+    Mend("C-SCH-27", ("S2b",), around_rule(transfers.ended_by_its_own_limit, "ended")),
+    Mend("C-SCH-28", CONNECTED, if_also(transfers.session_fits_the_model)),
     Mend("C-SCH-30", CONNECTED, by_rules(drafts_with_their_output)),
     Mend("C-SCH-31", ("S3",), by_rules(unpadded)),
     Mend("C-SCH-32", ("S2b",), around_rule(counted_in_its_run, "executed")),
     Mend("C-SCH-33", ("S3",), around_rule(behind_output_in_flight, "admit_waiting")),
     Mend("C-SCH-34", CONNECTED, around_rule(without_late_drafts, "executed")),
-    Mend("C-SCH-35", ("S3",), around_rule(reserving_for_others, "load")),
-    Mend("C-SCH-36", CONNECTED, around_rule(without_places, "executed")),
+    Mend("C-SCH-35", ("S3",), around_rule(transfers.reserving_for_others, "load")),
+    Mend("C-SCH-36", CONNECTED, around_rule(transfers.without_places, "executed")),
+    Mend("C-SCH-40", ("S3",), by_rules(transfers.freed_at_once)),
     Mend("C-SCH-42", ("S2b",), around_rule(to_the_end_of_the_model, "wanted")),
-    Mend("C-SCH-37", CONNECTED, around(dropping_behind_what_failed, FailStep)),
-    Mend("C-SCH-43", ("S2",), around_rule(counting_what_came, "admit_waiting")),
-    Mend("C-SCH-44", ("S2",), around_rule(kept_while_a_load_writes, "abort")),
-    Mend("C-SCH-45", ("S2",), by_rules(finished_once)),
-    Mend("C-SCH-46", ("S2",), around_rule(behind_steps_in_flight, "load")),
+    Mend("C-SCH-37", CONNECTED, around(transfers.dropping_behind_what_failed, FailStep)),
+    Mend("C-SCH-43", ("S2",), around_rule(transfers.counting_what_came, "admit_waiting")),
+    Mend("C-SCH-44", ("S2",), around_rule(transfers.kept_while_a_load_writes, "abort")),
+    Mend("C-SCH-45", ("S2",), by_rules(transfers.finished_once)),
+    Mend("C-SCH-46", ("S2",), around_rule(transfers.behind_steps_in_flight, "load")),
+    Mend("C-SCH-48", LOADING, around_rule(transfers.but_for_the_last_token, "cached_prefix")),
+    Mend("C-SCH-49", CONNECTED, around_rule(transfers.sent_with_its_blocks, "leave")),
     Mend("C-SCH-47", ("S2",), around_rule(up_to_the_last_output, "wanted")),
 )
