@@ -8,27 +8,29 @@ from typing import Annotated, Any
 import typer
 from rich.table import Column, Table
 
+from cacheproof.catalogue.attribution import Attribution, Certainty, attribution
 from cacheproof.command.options import JobsOption, NewSeedOption
 from cacheproof.foundation.console import Report, announce, progress
 from cacheproof.foundation.errors import ExitStatus, InconclusiveError, InputError
 from cacheproof.foundation.junit import Case, CaseStatus, JunitOption, file_to_write, write
 from cacheproof.foundation.seeds import new_seed
 from cacheproof.foundation.workers import cores
+from cacheproof.model.finding import Subject
 from cacheproof.model.registry import AnyComponent, AnyVariant, component_named, components, variant_named
-from cacheproof.model.scope import scopes_of
 from cacheproof.model.target import TargetError
+from cacheproof.model.trace import Violation
 from cacheproof.model.wire import config_to_message
 from cacheproof.model.wording import count, explaining, settings
 from cacheproof.releases.repeating import Repetition, refusal, repeated
 from cacheproof.search.campaign import run_name
-from cacheproof.search.drawn import Amount, Broken, Drawn, Outcome, Suitable, explore_drawn
+from cacheproof.search.drawn import Amount, Broken, Drawn, Outcome, Sort, Sorted, Suitable, explore_drawn
 from cacheproof.targets.child import SECONDS_TO_ANSWER
 from cacheproof.targets.factory import FORMS, open_target
 from cachespec.kernel import NORMATIVE
 
 PANEL = "Check and prove"
-Repetitions = dict[tuple[str, str, str], Repetition]
-"""By component, variant and property."""
+Repetitions = dict[tuple[str, str, Sort], Repetition]
+"""By component, variant and sort of violation."""
 MOST_CONFIGURATIONS = 10_000
 """In one call; `--from` goes on."""
 LARGEST_NUMBER = 1_000_000
@@ -75,7 +77,9 @@ def command(
     Every reachable state of a configuration is explored, up to a limit. A configuration is a scope with the name
     drawn-SEED-NUMBER, which `check` accepts too. Of each violated property the shortest trace is shown, in the plainest
     configuration that still violates it. With --target and the variant of an era, this looks for violations of a
-    release: those of the era are no evidence until the release does the same. Fails if a property is violated.
+    release: those of the era are no evidence until the release does the same. An entry of the catalogue is named if the
+    property holds in these calls once its fault alone is mended; one trace is shown for each cause. Fails if a property
+    is violated.
     """
     file_to_write(junit)
     subjects = [(component, variant_named(component, variant)) for component in _chosen(names, variant)]
@@ -86,16 +90,19 @@ def command(
     amount = Amount(configurations, first, states, seconds, shrink)
     with progress() as show:
         announce(f"seed {number} (the same configurations again: --seed {number})")
-        done = explore_drawn(subjects, number, amount, jobs or cores(), show, announce, _suitable(target))
+        done = explore_drawn(subjects, number, amount, jobs or cores(), show, announce, _suitable(target), _sorts)
         again = {} if target is None or done.interrupted else _repeated(target, done.drawn, show)
-    broken = [one for drawn in done.drawn for one in drawn.broken.values()]
+    broken = [(sort, one) for drawn in done.drawn for sort, one in sorted(drawn.broken.items(), key=_known_first)]
     write(
         junit, "explore", [case for drawn in done.drawn for case in _cases(drawn, again)], interrupted=done.interrupted
     )
-    status = ExitStatus.FELL_SHORT if broken else ExitStatus.AS_EXPECTED
+    unsound = [line for drawn in done.drawn for line in _unsound(drawn)]
+    status = ExitStatus.FELL_SHORT if broken or unsound else ExitStatus.AS_EXPECTED
     data = {"seed": number, "whole": done.whole, "variants": [_message(drawn, again) for drawn in done.drawn]}
-    lines = [line for one in broken for line in _lines(one, again)]
-    return Report(data, [_table(done), *lines, _last_line(done, number)], status, interrupted=done.interrupted)
+    lines = [line for sort, one in broken for line in _lines(sort, one, again)]
+    return Report(
+        data, [_table(done), *lines, *unsound, _last_line(done, number)], status, interrupted=done.interrupted
+    )
 
 
 def _suitable(target: str | None) -> Callable[[AnyComponent, AnyVariant], Suitable]:
@@ -105,6 +112,28 @@ def _suitable(target: str | None) -> Callable[[AnyComponent, AnyVariant], Suitab
         return lambda config: target is None or refusal(target, component, variant, config) is None
 
     return of
+
+
+def _sorts(component: AnyComponent, variant: AnyVariant) -> Sorted:
+    """By the entries of the catalogue that cause a violation of an era."""
+    return lambda violation: "" if variant.tag == NORMATIVE else str(_attribution(component, variant, violation))
+
+
+def _attribution(component: AnyComponent, variant: AnyVariant, violation: Violation) -> Attribution:
+    """Which of the known faults of the era causes it."""
+    (rule,) = (rule for rule in component.properties() if rule.name == violation.property)
+    subject = Subject(component, variant, violation.trace.config)
+    return attribution(subject, rule, [step.operation for step in violation.trace.steps])
+
+
+def _known_first(one: tuple[Sort, Broken]) -> tuple[bool, int, str]:
+    """What no entry causes comes last, next to the prompt; then by length and name."""
+    sort, broken = one
+    return _is_unknown(sort), len(broken.violation.trace.steps), sort.property
+
+
+def _is_unknown(sort: Sort) -> bool:
+    return sort.cause in (Certainty.NEW.value, Certainty.UNATTRIBUTED.value)
 
 
 def _repeated(target: str, drawn: Sequence[Drawn], show: Callable[[str], object]) -> Repetitions:
@@ -119,24 +148,13 @@ def _repeated(target: str, drawn: Sequence[Drawn], show: Callable[[str], object]
                 made = repeated(target, component, component.variants[one.variant], violations)
             except TargetError as error:
                 raise InconclusiveError(f"{target}: {error}") from None
-            found |= {(one.component, one.variant, name): each for name, each in made.items()}
+            found |= {(one.component, one.variant, sort): each for sort, each in zip(one.broken, made, strict=True)}
     return found
 
 
-def _listed(component: str, variant: str, name: str) -> list[str]:
-    """The catalogue entries for which a scope expects that this variant violates the property."""
-    expected = [
-        violation
-        for scope in scopes_of(component_named(component))
-        for violation in scope.expectation(variant).violations
-        if violation.property == name
-    ]
-    return sorted({violation.catalogue for violation in expected})
-
-
-def _again(one: Broken, again: Repetitions) -> Repetition | None:
+def _again(sort: Sort, one: Broken, again: Repetitions) -> Repetition | None:
     trace = one.violation.trace
-    return again.get((trace.component, trace.variant, one.violation.property))
+    return again.get((trace.component, trace.variant, sort))
 
 
 def _chosen(names: list[str] | None, variant: str) -> list[AnyComponent]:
@@ -163,50 +181,75 @@ def _message(drawn: Drawn, again: Repetitions) -> dict[str, Any]:
         "transitions": drawn.transitions,
         "seconds": round(drawn.seconds, 3),
         "witnessed": sorted(drawn.witnessed),
-        "violated": [
-            {
-                "property": one.violation.property,
-                "length": len(one.violation.trace.steps),
-                "run": run_name(one.run.task),
-                "scope": one.run.task.scope,
-                "drawn": config_to_message(one.run.scope.config),
-                "configuration": config_to_message(one.violation.trace.config),
-                "configurations": one.configurations,
-                "catalogue": _listed(drawn.component, drawn.variant, one.violation.property),
-                **({"target": made._asdict()} if (made := _again(one, again)) is not None else {}),
-            }
-            for one in drawn.broken.values()
-        ],
+        "unsound": drawn.unsound,
+        "violated": [_violated(drawn, sort, one, again) for sort, one in drawn.broken.items()],
     }
 
 
-def _lines(one: Broken, again: Repetitions) -> list[str]:
+def _violated(drawn: Drawn, sort: Sort, one: Broken, again: Repetitions) -> dict[str, Any]:
+    component, made = component_named(drawn.component), _again(sort, one, again)
+    known = _attribution(component, component.variants[drawn.variant], one.violation) if sort.cause else Attribution()
+    return {
+        "property": sort.property,
+        "length": len(one.violation.trace.steps),
+        "run": run_name(one.run.task),
+        "scope": one.run.task.scope,
+        "drawn": config_to_message(one.run.scope.config),
+        "configuration": config_to_message(one.violation.trace.config),
+        "configurations": one.configurations,
+        "catalogue": list(known.catalogue),
+        "certainty": known.certainty.value if sort.cause else "",
+        **({"target": made._asdict()} if made is not None else {}),
+    }
+
+
+def _lines(sort: Sort, one: Broken, again: Repetitions) -> list[str]:
     """What the property says, where it is violated, and the commands that show it."""
     trace, config = one.violation.trace, one.violation.trace.config
     others = f", and {count(one.configurations - 1, 'other configuration')}" if one.configurations > 1 else ""
-    name, scope = one.violation.property, one.run.task.scope
+    name, scope = sort.property, one.run.task.scope
     where = f"{count(len(trace.steps), 'operation')}: {scope}{others}"
-    listed = _listed(trace.component, trace.variant, name)
-    known = ", ".join(listed) or f"no scope of {trace.variant} expects it"
-    known = "" if trace.variant == NORMATIVE else f" ({known})"
     hint = f"{explaining(name)}; cacheproof show {run_name(one.run.task)} --property {name}"
     plainer = "plainer configuration" if config != one.run.scope.config else "configuration"
     return [
-        f"{trace.component} {trace.variant}: {name} is violated in {where}{known}",
+        f"{trace.component} {trace.variant}: {name} is violated in {where}{_cause(sort)}",
         f"    {name} says: {one.violation.statement} ({hint})",
         f"    {plainer}: {settings(type(config), config_to_message(config))}",
-        *(f"    {made.sentence}" for made in [_again(one, again)] if made is not None),
+        *(f"    {made.sentence}" for made in [_again(sort, one, again)] if made is not None),
     ]
 
 
+def _unsound(drawn: Drawn) -> list[str]:
+    """Where a reduction of the explorer is wrong."""
+    return [f"{drawn.component} {drawn.variant} {scope}: {why}" for scope, why in sorted(drawn.unsound.items())]
+
+
+def _cause(sort: Sort) -> str:
+    """The entries that cause it, or that none is known to."""
+    if not sort.cause:
+        return ""
+    return f" ({'no entry of the catalogue is known to cause it' if _is_unknown(sort) else f'caused by {sort.cause}'})"
+
+
 def _table(done: Outcome) -> Table:
-    numbers = ("configurations", "exhausted", "states", "properties put to the test", "violated")
+    numbers = (
+        "configurations",
+        "exhausted",
+        "states",
+        "properties put to the test",
+        "violated",
+        "without a known cause",
+    )
     table = Table("component", "variant", *(Column(name, justify="right") for name in numbers))
     for one in done.drawn:
         rules = component_named(one.component).properties()
         tested = f"{len(one.witnessed)} of {len(rules)}"
         counted = (f"{number:,}" for number in (one.configurations, one.exhausted, one.states))
-        table.add_row(one.component, one.variant, *counted, tested, str(len(one.broken)))
+        violated, unknown = (
+            {sort.property for sort in those} for those in (one.broken, filter(_is_unknown, one.broken))
+        )
+        without = "" if one.variant == NORMATIVE else str(len(unknown))
+        table.add_row(one.component, one.variant, *counted, tested, str(len(violated)), without)
     return table
 
 
@@ -220,7 +263,14 @@ def _cases(drawn: Drawn, again: Repetitions) -> list[Case]:
     """One for each violated property, or one that says how much was explored."""
     group, counted = f"explore.{drawn.component}", {"configurations": drawn.configurations, "states": drawn.states}
     failed = [
-        Case(group, f"{drawn.variant} {name}", CaseStatus.FAILED, _lines(one, again)[0], "\n".join(_lines(one, again)))
-        for name, one in drawn.broken.items()
+        Case(
+            group,
+            f"{drawn.variant} {' '.join(filter(None, sort))}",
+            CaseStatus.FAILED,
+            _lines(sort, one, again)[0],
+            "\n".join(_lines(sort, one, again)),
+        )
+        for sort, one in drawn.broken.items()
     ]
+    failed += [Case(group, f"{drawn.variant} unsound", CaseStatus.FAILED, line, line) for line in _unsound(drawn)]
     return failed or [Case(group, drawn.variant, CaseStatus.PASSED, "", "", drawn.seconds, counted)]

@@ -111,6 +111,8 @@ class Run:
     scope: Scope
     exploration: Exploration
     judgement: RunJudgement
+    unsound: str = ""
+    """Why a reduction of the explorer is wrong here, if it is, and what was done instead."""
 
 
 Show = Callable[[str], object]
@@ -370,7 +372,7 @@ def perform(task: Task, watch: Watch | None = None, effort: Effort = Effort(), s
     except UnsoundReductionError as error:
         exploration = _unreduced(task, variant, scope, plan, watch)
         remark = f"{error}; {MISCOMPILED if task.engine == NATIVE else UNSOUND}"
-        return Run(task, scope, exploration, judge(component, variant, scope, exploration, (remark,)))
+        return Run(task, scope, exploration, judge(component, variant, scope, exploration, (remark,)), remark)
     return Run(task, scope, exploration, judge(component, variant, scope, exploration))
 
 

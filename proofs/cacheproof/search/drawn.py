@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from math import inf
-from typing import Any
+from typing import Any, NamedTuple
 
 from cacheproof.model.plan import Plan
 from cacheproof.model.registry import AnyComponent, AnyVariant, component_named
@@ -25,11 +25,21 @@ from cacheproof.search.result import Ending
 from cacheproof.search.worker import NATIVE, REFERENCE
 
 Suitable = Callable[[Any], bool]
+Sorted = Callable[[Violation], str]
+"""Which known faults cause a violation, or that none does. A property can be violated for several causes."""
+
+
+class Sort(NamedTuple):
+    """Violations that are shown as one."""
+
+    property: str
+    cause: str
+    """What `Sorted` says; empty if nothing is known about any."""
 
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """A property that some of the configurations violate."""
+    """A property that some of the configurations violate, for one cause."""
 
     run: Run
     """The one with the shortest trace."""
@@ -47,6 +57,7 @@ class Drawn:
     variant: str
     suitable: Suitable = lambda config: True
     """Configurations in which violations are shown rather than in others."""
+    sort: Sorted = lambda violation: ""
     configurations: int = 0
     exhausted: int = 0
     """Configurations of which every state was explored."""
@@ -56,7 +67,9 @@ class Drawn:
     """Added up over the worker processes."""
     witnessed: set[str] = field(default_factory=set)
     """The properties that were put to the test."""
-    broken: dict[str, Broken] = field(default_factory=dict)
+    unsound: dict[str, str] = field(default_factory=dict)
+    """Scopes in which a reduction of the explorer is wrong: why, and what was done there."""
+    broken: dict[Sort, Broken] = field(default_factory=dict)
 
     def add(self, run: Run) -> None:
         """One more configuration. It is kept for `show` if it violates a property."""
@@ -66,12 +79,14 @@ class Drawn:
         self.states, self.transitions = self.states + found.states, self.transitions + found.transitions
         self.seconds += found.seconds
         self.witnessed |= found.witnessed
+        if run.unsound:
+            self.unsound[run.scope.name] = run.unsound
         if found.violations:
             save(KIND, run_name(run.task), record_of(run))
         for violation in found.violations:
-            known = self.broken.get(violation.property)
-            this = Broken(run, violation, 1)
-            self.broken[violation.property] = this if known is None else self._better(known, this)
+            sort = Sort(violation.property, self.sort(violation))
+            known, this = self.broken.get(sort), Broken(run, violation, 1)
+            self.broken[sort] = this if known is None else self._better(known, this)
 
     def _better(self, known: Broken, other: Broken) -> Broken:
         """The suitable one, the one with the shorter trace, or the lower number: in whatever order they end."""
@@ -86,19 +101,23 @@ class Drawn:
         """Each violation in the plainest configuration. It is kept for `show` in the place of what was found."""
         component = component_named(self.component)
         variant = component.variants[self.variant]
-        for name, known in self.broken.items():
+        for sort, known in self.broken.items():
             engine, config = known.run.task.engine, known.run.scope.config
             suitable = self.suitable if self.suitable(config) else lambda config: True
+
+            def alike(other: Violation, cause: str = sort.cause) -> bool:
+                return self.sort(other) == cause
+
             plain = plainest(
-                component, variant, engine, known.violation, amount.states, amount.shrinking, show, suitable
+                component, variant, engine, known.violation, amount.states, amount.shrinking, show, suitable, alike
             )
-            self.broken[name] = replace(known, violation=plain)
+            self.broken[sort] = replace(known, violation=plain)
         for one in dict.fromkeys(broken.run.task for broken in self.broken.values()):
             self._keep(one)
 
     def _keep(self, task: Task) -> None:
         """The run of this task, with the violations for which it is shown as they are now."""
-        shown = {name: one for name, one in self.broken.items() if one.run.task == task}
+        shown = {sort.property: one for sort, one in self.broken.items() if one.run.task == task}
         run = next(iter(shown.values())).run
         violations = tuple(
             shown[one.property].violation if one.property in shown else one for one in run.exploration.violations
@@ -145,14 +164,17 @@ def explore_drawn(
     show: Show,
     announce: Callable[[str], object],
     suitable: Callable[[AnyComponent, AnyVariant], Suitable] = lambda component, variant: lambda config: True,
+    sorts: Callable[[AnyComponent, AnyVariant], Sorted] = lambda component, variant: lambda violation: "",
 ) -> Outcome:
     """Explore them in `jobs` processes, by compiled code where the machine has a compiler.
 
     The configurations of a seed and what is found in each do not depend on `jobs`. Of the configurations that violate
-    a property, a `suitable` one is shown if there is one.
+    a property, a `suitable` one is shown if there is one; one for each sort of violation that `sorts` tells apart.
     """
     results = {
-        (component.name, variant.tag): Drawn(component.name, variant.tag, suitable(component, variant))
+        (component.name, variant.tag): Drawn(
+            component.name, variant.tag, suitable(component, variant), sorts(component, variant)
+        )
         for component, variant in subjects
     }
     engines = [_engine(component, variant, announce) for component, variant in subjects]

@@ -17,6 +17,7 @@ from cacheproof.model.plan import Plan
 from cacheproof.model.registry import AnyComponent, AnyVariant
 from cacheproof.model.trace import Violation
 from cacheproof.search.campaign import Show, engine_named
+from cacheproof.search.path import UnsoundReductionError
 from cacheproof.search.result import Ending
 from cachespec.kernel import Progress
 
@@ -30,10 +31,12 @@ def plainest(
     seconds: float,
     show: Show,
     suitable: Callable[[Any], bool] = lambda config: True,
+    alike: Callable[[Violation], bool] = lambda violation: True,
 ) -> Violation:
     """The same property in a configuration from which nothing more can be left out alone; its trace is no longer.
 
-    Each candidate is `suitable`, and explored up to `states`. After `seconds` the plainest one until then stands.
+    Each candidate is `suitable`, and explored up to `states`; its violation is `alike`. One in which a reduction is
+    unsound is passed over. After `seconds` the plainest one until then stands.
     Raises KeyboardInterrupt if the user ends it.
     """
     (rule,) = (rule for rule in component.properties() if rule.name == violation.property)
@@ -48,11 +51,16 @@ def plainest(
             return None
         tried.add(config)
         show(f"{component.name} {variant.tag} {violation.property}: plainer configurations, {len(tried):,} explored")
-        made = engine_named(engine)(component, variant, config, plan, None)
+        try:
+            made = engine_named(engine)(component, variant, config, plan, None)
+        except UnsoundReductionError:
+            return None
         if made.ending is Ending.INTERRUPTED:
             raise KeyboardInterrupt
         found = next((one for one in made.violations if one.property == violation.property), None)
-        return found if found is not None and len(found.trace.steps) <= len(best.trace.steps) else None
+        if found is None or len(found.trace.steps) > len(best.trace.steps) or not alike(found):
+            return None
+        return found
 
     return descended(violation, lambda best: plainer(best.trace.config), accepted)
 

@@ -8,14 +8,18 @@ from pathlib import Path
 import pytest
 from tests.command_line import ran
 
+from cacheproof.catalogue.attribution import Attribution
 from cacheproof.foundation.errors import InputError
 from cacheproof.model.configurations import drawn
 from cacheproof.model.registry import AnyComponent, component_named
 from cacheproof.model.scope import STATES_OF_DRAWN, drawn_name, scope_named
+from cacheproof.model.store import HOME_VARIABLE
+from cacheproof.model.trace import Violation
 from cacheproof.releases.repeating import refusal
 from cacheproof.search import drawn as module
 from cacheproof.search.campaign import Run
-from cacheproof.search.drawn import Amount, Drawn, explore_drawn
+from cacheproof.search.drawn import Amount, Broken, Drawn, explore_drawn
+from cacheproof.search.path import Graph, UnsoundReductionError
 from cacheproof.search.result import Ending, Exploration
 from cacheproof.search.worker import REFERENCE
 
@@ -27,8 +31,9 @@ def quiet(line: str) -> None:
 
 
 @pytest.fixture(autouse=True)
-def reference(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is compiled for these few states."""
+def reference(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Nothing is compiled for these few states, and no test sees the runs that another one keeps."""
+    monkeypatch.setenv(HOME_VARIABLE, str(tmp_path))
     monkeypatch.setattr(module, "_engine", lambda component, variant, announce: REFERENCE)
 
 
@@ -41,19 +46,24 @@ def results(component: AnyComponent, variant: str, *, first: int = 0, configurat
     return one
 
 
+def of_property(one: Drawn) -> dict[str, Broken]:
+    """Here no two violations of a property are told apart."""
+    return {sort.property: broken for sort, broken in one.broken.items()}
+
+
 def shown(one: Drawn) -> dict[str, tuple[str, int, int]]:
     return {
         name: (broken.run.task.scope, len(broken.violation.trace.steps), broken.configurations)
-        for name, broken in sorted(one.broken.items())
+        for name, broken in sorted(of_property(one).items())
     }
 
 
 def test_an_era_breaks_what_the_normative_rules_hold() -> None:
     era, normative = results(LRU, "M2"), results(LRU, "normative")
     assert normative.broken == {}
-    assert {"LRU-5", "LRU-8"} <= set(era.broken)
-    assert era.broken["LRU-5"].violation.trace.variant == "M2"
-    assert len(era.broken["LRU-5"].violation.trace.steps) == 1, "a touch of a key that is not there"
+    assert {"LRU-5", "LRU-8"} <= set(of_property(era))
+    assert of_property(era)["LRU-5"].violation.trace.variant == "M2"
+    assert len(of_property(era)["LRU-5"].violation.trace.steps) == 1, "a touch of a key that is not there"
 
 
 def test_the_number_of_processes_changes_nothing() -> None:
@@ -77,12 +87,12 @@ def test_a_limit_is_no_exhaustion() -> None:
 
 
 def test_the_shortest_trace_of_the_lowest_number_is_shown() -> None:
-    best = results(LRU, "M2").broken["LRU-8"]
+    best = of_property(results(LRU, "M2"))["LRU-8"]
     length, number = len(best.violation.trace.steps), module.number_of(best.run.task.scope)
     for earlier in range(number):
-        alone = results(LRU, "M2", first=earlier, configurations=1).broken
+        alone = of_property(results(LRU, "M2", first=earlier, configurations=1))
         assert "LRU-8" not in alone or len(alone["LRU-8"].violation.trace.steps) > length
-    assert len(results(LRU, "M2", first=number, configurations=1).broken["LRU-8"].violation.trace.steps) == length
+    assert len(of_property(results(LRU, "M2", first=number, configurations=1))["LRU-8"].violation.trace.steps) == length
 
 
 def test_time_that_is_over_ends_it() -> None:
@@ -110,7 +120,7 @@ def test_an_interruption_of_the_shortening_keeps_what_was_found(monkeypatch: pyt
     monkeypatch.setattr("cacheproof.search.plainest.engine_named", lambda name: ended)
     done = explore_drawn([(LRU, LRU.variants["M2"])], 1, Amount(2, 0, 400, None, 10), 1, quiet, quiet)
     assert (done.interrupted, done.whole) == (True, True)
-    assert "LRU-5" in done.drawn[0].broken
+    assert "LRU-5" in of_property(done.drawn[0])
 
 
 # By name ------------------------------------------------------------------------------------------------------------
@@ -183,15 +193,69 @@ def test_a_configuration_that_a_release_is_not_compared_in_is_no_evidence() -> N
     assert refusal("spec:S3", scheduler, variant, config) is None
 
 
+def test_a_field_for_which_a_release_has_one_value_is_compared_with_that() -> None:
+    store = component_named("object_store")
+    config = drawn(store, 1, 0)
+    released, other = (refusal("vllm==0.33.0", store, store.variants["M3"], config._replace(header=n)) for n in (8, 4))
+    assert released is None
+    assert other == "header other than 8 is not compared with vllm==0.33.0"
+
+
 def test_a_suitable_configuration_is_shown_rather_than_a_shorter_trace() -> None:
     amount = Amount(configurations=6, first=0, states=400, seconds=None, shrinking=0)
     subjects = [(LRU, LRU.variants["M2"])]
-    plain = explore_drawn(subjects, 1, amount, 1, quiet, quiet).drawn[0].broken["LRU-5"]
+    plain = of_property(explore_drawn(subjects, 1, amount, 1, quiet, quiet).drawn[0])["LRU-5"]
     small = plain.run.scope.config
     asked = lambda component, variant: lambda config: config != small  # noqa: E731  # shorter so
-    other = explore_drawn(subjects, 1, amount, 1, quiet, quiet, asked).drawn[0].broken["LRU-5"]
+    other = of_property(explore_drawn(subjects, 1, amount, 1, quiet, quiet, asked).drawn[0])["LRU-5"]
     assert other.run.scope.config != small
     assert other.configurations == plain.configurations
+
+
+def test_a_property_is_shown_once_for_each_cause() -> None:
+    """Also in the plainest configuration, the violation has the cause for which it is shown."""
+
+    def by_capacity(violation: Violation) -> str:
+        return "odd" if violation.trace.config.capacity % 2 else "even"
+
+    amount = Amount(configurations=6, first=0, states=400, seconds=None, shrinking=20)
+    one = explore_drawn(
+        [(LRU, LRU.variants["M2"])], 1, amount, 1, quiet, quiet, sorts=lambda component, variant: by_capacity
+    ).drawn[0]
+    found = {
+        sort.cause: broken.violation.trace.config for sort, broken in one.broken.items() if sort.property == "LRU-5"
+    }
+    assert {cause: config.capacity for cause, config in found.items()} == {"odd": 1, "even": 2}
+    assert all(by_capacity(broken.violation) == sort.cause for sort, broken in one.broken.items())
+    together = of_property(results(LRU, "M2"))["LRU-5"].configurations
+    assert sum(broken.configurations for sort, broken in one.broken.items() if sort.property == "LRU-5") == together
+
+
+def test_a_violation_without_a_known_cause_comes_last(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The planted fault of the catalogue: nothing mends C-MIR-10."""
+    call = ("lru", "--variant", "M2", "--seed", "1", "--configurations", "3", "--states", "400", "--jobs", "1")
+    ended = ran(capsys, "explore", *call)
+    assert "LRU-5 is violated in 1 operation: drawn-1-0, and 2 other configurations (caused by C-MIR-10)" in ended.out
+    monkeypatch.setattr("cacheproof.command.explore.attribution", lambda subject, rule, calls: Attribution())
+    ended = ran(capsys, "explore", *call, "--json")
+    assert {one["certainty"] for one in ended.json["variants"][0]["violated"]} == {"new"}
+    ended = ran(capsys, "explore", *call)
+    assert "(no entry of the catalogue is known to cause it)" in ended.out
+
+
+def test_a_wrong_reduction_is_reported(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The planted bug: all counterexamples are none. The run is made again without reductions, and says so."""
+
+    def never(graph: Graph, *given: object) -> None:
+        raise UnsoundReductionError("planted")
+
+    monkeypatch.setattr("cacheproof.search.reference.violation_at", never)
+    call = ("lru", "--variant", "M2", "--seed", "1", "--configurations", "1", "--states", "400", "--jobs", "1")
+    ended = ran(capsys, "explore", *call)
+    assert ended.status == 1
+    assert "lru M2 drawn-1-0: planted; " in ended.out
 
 
 def test_what_holds_passes(capsys: pytest.CaptureFixture[str]) -> None:

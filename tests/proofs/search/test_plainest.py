@@ -8,10 +8,12 @@ import pytest
 
 from cacheproof.model.configurations import drawn
 from cacheproof.model.plan import Plan
-from cacheproof.model.registry import AnyComponent, component_named
+from cacheproof.model.registry import AnyComponent, AnyVariant, component_named
 from cacheproof.model.trace import Violation
+from cacheproof.search.path import UnsoundReductionError
 from cacheproof.search.plainest import plainer, plainest, size_of, without_one
 from cacheproof.search.reference import explore
+from cacheproof.search.result import Exploration
 from cacheproof.search.worker import REFERENCE
 
 LRU, SCHEDULER = map(component_named, ("lru", "scheduler"))
@@ -51,6 +53,19 @@ def test_nothing_more_can_be_left_out(name: str) -> None:
 def test_a_touch_of_a_key_that_is_not_there_needs_one_key() -> None:
     plain = made_plain(LRU, "M2", drawn(LRU, 1, 0), "LRU-5").trace.config
     assert (plain.capacity, len(plain.sizes)) == (1, 1)
+
+
+def test_a_candidate_in_which_a_reduction_is_wrong_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The planted bug: a configuration with one key cannot be explored."""
+
+    def explored(component: AnyComponent, variant: AnyVariant, config: Any, plan: Plan, watch: None) -> Exploration:
+        if len(config.sizes) == 1:
+            raise UnsoundReductionError("planted")
+        return explore(component, variant, config, plan, watch)
+
+    monkeypatch.setattr("cacheproof.search.plainest.engine_named", lambda name: explored)
+    plain = made_plain(LRU, "M2", drawn(LRU, 1, 0), "LRU-5").trace.config
+    assert (plain.capacity, len(plain.sizes)) == (1, 2)
 
 
 def test_a_request_goes_with_all_that_is_said_of_it() -> None:
