@@ -9,7 +9,7 @@ from cacheproof.catalogue.mends import AnyTransition, Change, Mend, around, toge
 from cacheproof.model.finding import Subject
 from cachespec.kernel import DONE, FAILED, HIT, MISS, PRESENT, REFUSED, STALE, TOO_LARGE, Operation, Outcome
 from cachespec.kv_blocks import groups
-from cachespec.kv_blocks.configuration import NOTHING, Block, Config, limit_of
+from cachespec.kv_blocks.configuration import NOTHING, Block, Config, content_of, hash_of, limit_of
 from cachespec.kv_blocks.eras import K1_QUEUED, alphabet_of
 from cachespec.kv_blocks.operations import (
     AllocateGroups,
@@ -23,7 +23,7 @@ from cachespec.kv_blocks.operations import (
 )
 from cachespec.kv_blocks.rolling_back import roll_back
 from cachespec.kv_blocks.state import Pool
-from cachespec.kv_blocks.transitions import TRANSITIONS, are_cached, forget, holding_of
+from cachespec.kv_blocks.transitions import TRANSITIONS, forget, holding_of
 
 Result = tuple[Pool, Outcome]
 EVERY = ("K0b", "K1", "K1b", "K2")
@@ -89,8 +89,12 @@ def only_appending(own: AnyTransition, config: Config, pool: Pool, op: AllocateS
 
 
 def looking_at_hits(own: AnyTransition, config: Config, pool: Pool, op: AllocateSlots) -> Result:
-    """C-KV-37: slots are granted only if the hits are cached."""
-    return own(config, pool, op) if are_cached(config, pool, op.request, op.hits) else (pool, STALE)
+    """C-KV-37: slots are granted only if the hits are cached, under the hashes that the request has there."""
+    for position, block in enumerate(op.hits):
+        content, there = content_of(config, op.request, position), pool.registered.get(block, NOTHING)
+        if NOTHING in (content, there) or hash_of(config, content) != hash_of(config, there):
+            return pool, STALE
+    return own(config, pool, op)
 
 
 def asserting_first(own: AnyTransition, config: Config, pool: Pool, op: AllocateSlots) -> Result:

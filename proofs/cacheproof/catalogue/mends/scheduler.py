@@ -21,6 +21,7 @@ from cachespec.scheduler.configuration import (
     items_of,
 )
 from cachespec.scheduler.counts import is_of_this_run, known_length, tokens_in_flight, verifying, wanted
+from cachespec.scheduler.era_blocks import with_output_registered
 from cachespec.scheduler.feasibility import fits_blocks, fits_chunk, fits_encoder, fits_one_step, limited
 from cachespec.scheduler.lines import in_front, left_out
 from cachespec.scheduler.normative import RULES
@@ -215,6 +216,15 @@ def counted_in_its_run(era: Table, rules: Table, config: Config, state: State, p
     return after._replace(computed=after.computed.set(part.request, state.computed.get(part.request, 0)))
 
 
+def registered_with_their_output(
+    era: Table, rules: Table, config: Config, state: State, part: Scheduled, accepted: int
+) -> State:
+    """C-KV-38: a block that accepted drafts have filled is registered when they are accepted."""
+    after = era.executed(rules, config, state, part, accepted)
+    computed = after.computed.get(part.request, 0) - tokens_in_flight(after, part.request)
+    return with_output_registered(config, after, part, computed)
+
+
 def without_late_drafts(
     era: Table, rules: Table, config: Config, state: State, part: Scheduled, accepted: int
 ) -> State:
@@ -253,6 +263,7 @@ MENDS = (
     Mend("C-ENC-2", ("S2",), by_rules(partial(items.encoder_without, "C-ENC-2"))),
     Mend("C-ENC-3", ("S0", "S1"), by_rules(items.granted_beside_grants)),
     Mend("C-ENC-5", ("S0", "S1"), by_rules(both_given_back)),
+    Mend("C-ENC-7", ("S2", "S2b"), by_rules(partial(items.encoder_without, "C-ENC-7"))),
     Mend("C-ENC-8", ("S2", "S2b"), by_rules(partial(items.encoder_without, "C-ENC-8"))),
     Mend("C-ENC-9", ("S2",), by_rules(items.released_by_output)),
     Mend("C-ENC-10", SHARING, by_rules(items.pins_given_back)),
@@ -283,7 +294,9 @@ MENDS = (
     Mend("C-SCH-22", ("S1",), by_rules(in_several_steps)),
     Mend("C-KV-6", CONNECTED, around(transfers.forgetting_what_failed, FailStep)),
     Mend("C-KV-6", CONNECTED, around(transfers.forgetting_what_is_withdrawn, Schedule)),
+    Mend("C-KV-38", ("S2b",), around_rule(registered_with_their_output, "executed")),
     Mend("C-SCH-24", LOADING, by_rules(transfers.reserving)),
+    Mend("C-SCH-24", CONNECTED, around_rule(transfers.holders_first, "admit_waiting")),
     Mend("C-SCH-25", CONNECTED, around_rule(transfers.beside_unfinished_loads, "cached_prefix")),
     Mend("C-SCH-26", CONNECTED, by_rules(transfers.giving_back_between_turns)),
     Mend("C-SCH-27", ("S2b",), around_rule(transfers.ended_by_its_own_limit, "ended")),
@@ -301,7 +314,7 @@ MENDS = (
     Mend("C-SCH-43", ("S2",), around_rule(transfers.counting_what_came, "admit_waiting")),
     Mend("C-SCH-44", ("S2",), around_rule(transfers.kept_while_a_load_writes, "abort")),
     Mend("C-SCH-45", ("S2",), by_rules(transfers.finished_once)),
-    Mend("C-SCH-46", ("S2",), around_rule(transfers.behind_steps_in_flight, "load")),
+    Mend("C-SCH-46", ("S2", "S2b"), around_rule(transfers.behind_steps_in_flight, "load")),
     Mend("C-SCH-48", LOADING, around_rule(transfers.but_for_the_last_token, "cached_prefix")),
     Mend("C-SCH-49", CONNECTED, around_rule(transfers.sent_with_its_blocks, "leave")),
     Mend("C-SCH-47", ("S2",), around_rule(up_to_the_last_output, "wanted")),

@@ -28,7 +28,8 @@ from cachespec.scheduler.operations import FailStep, Schedule
 from cachespec.scheduler.round_state import Prefix, Round
 from cachespec.scheduler.rounds import denied, voided
 from cachespec.scheduler.rules import Table
-from cachespec.scheduler.state import LOADS_IN_STEP, NO_TRANSFER, Scheduled, State
+from cachespec.scheduler.state import LOADED, LOADS_IN_STEP, NO_TRANSFER, Scheduled, State
+from cachespec.scheduler.transfers import phase_of
 from cachespec.scheduler.worker import UNWRITTEN, blocks_of, holds
 from cachespec.scheduler.worker_properties import last_tokens
 
@@ -52,6 +53,14 @@ def reserving(era: Table) -> Table:
         return denied(rules, config, current, request, BLOCKS) if lacks else after
 
     return era._replace(load=load, is_reserved=lacks_reserve)
+
+
+def holders_first(era: Table, rules: Table, config: Config, current: Round) -> Round:
+    """C-SCH-24: the requests whose KV is loaded are admitted first."""
+    line = current.state.waiting
+    first = tuple(request for request in line if phase_of(current.state, request) in (LOADED, era_loads.READY))
+    waiting = (*first, *(request for request in line if request not in first))
+    return era.admit_waiting(rules, config, current._replace(state=current.state._replace(waiting=waiting)))
 
 
 def beside_unfinished_loads(era: Table, rules: Table, config: Config, state: State, request: Request) -> Prefix:
