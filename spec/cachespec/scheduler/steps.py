@@ -236,7 +236,7 @@ def drafts_are_proposed(config: Config, before: View, op: Operation, outcome: Ou
     return all(
         proposed.get(r, 0) == min(config.drafts, final_length(config, r) - 1 - config.prompts[r] - produced.get(r, 0))
         for r in (part.request for part in before.plans[0].scheduled if part.samples and not part.void)
-        if r not in after.gone and not (isinstance(op, FailStep) and r == op.request)
+        if r in after.running and not (isinstance(op, FailStep) and r == op.request)
     )
 
 
@@ -305,7 +305,7 @@ STEPS: tuple[Step[Config, View], ...] = (
     ),
     Step(
         "SCH-2/offered",
-        "each output comes with the configured number of drafts, cut to what the output can still take",
+        "an output of a running request comes with the configured number of drafts, cut to what it can still take",
         drafts_are_proposed,
         lambda c, b, op, o, a: isinstance(op, Update) and bool(a.proposed) and b.proposed != a.proposed,
     ),

@@ -22,7 +22,14 @@ from cachespec.scheduler.configuration import (
 )
 from cachespec.scheduler.counts import is_of_this_run, known_length, tokens_in_flight, verifying, wanted
 from cachespec.scheduler.era_blocks import with_output_registered
-from cachespec.scheduler.feasibility import fits_blocks, fits_chunk, fits_encoder, fits_one_step, limited
+from cachespec.scheduler.feasibility import (
+    fits_blocks,
+    fits_chunk,
+    fits_encoder,
+    fits_first_step,
+    fits_one_step,
+    limited,
+)
 from cachespec.scheduler.lines import in_front, left_out
 from cachespec.scheduler.normative import RULES
 from cachespec.scheduler.operations import FailStep, Schedule
@@ -263,11 +270,14 @@ MENDS = (
     Mend("C-ENC-2", ("S2",), by_rules(partial(items.encoder_without, "C-ENC-2"))),
     Mend("C-ENC-3", ("S0", "S1"), by_rules(items.granted_beside_grants)),
     Mend("C-ENC-5", ("S0", "S1"), by_rules(both_given_back)),
+    Mend("C-ENC-6", ("S2",), by_rules(partial(items.encoder_without, "C-ENC-6"))),
     Mend("C-ENC-7", ("S2", "S2b"), by_rules(partial(items.encoder_without, "C-ENC-7"))),
+    Mend("C-ENC-7", ("S2", "S2b"), around_rule(items.each_occurrence_looked_at, "fit_item")),
     Mend("C-ENC-8", ("S2", "S2b"), by_rules(partial(items.encoder_without, "C-ENC-8"))),
     Mend("C-ENC-9", ("S2",), by_rules(items.released_by_output)),
     Mend("C-ENC-10", SHARING, by_rules(items.pins_given_back)),
     Mend("C-ENC-11", QUEUEING, if_also(all_items_fit)),
+    Mend("C-ENC-11", SHARING, if_also(fits_first_step)),
     Mend("C-ENC-13", ("S2b", "S3"), by_rules(partial(items.encoder_without, "C-ENC-13"))),
     Mend("C-ENC-15", ("S2", "S2b"), around_rule(items.whole_at_the_start, "fit_item")),
     Mend("C-ENC-15", ("S1", "S2", "S2b", "S3"), if_also(items_fit_chunks)),
@@ -294,7 +304,7 @@ MENDS = (
     Mend("C-SCH-22", ("S1",), by_rules(in_several_steps)),
     Mend("C-KV-6", CONNECTED, around(transfers.forgetting_what_failed, FailStep)),
     Mend("C-KV-6", CONNECTED, around(transfers.forgetting_what_is_withdrawn, Schedule)),
-    Mend("C-KV-38", ("S2b",), around_rule(registered_with_their_output, "executed")),
+    Mend("C-KV-38", ("S2", "S2b"), around_rule(registered_with_their_output, "executed")),
     Mend("C-SCH-24", LOADING, by_rules(transfers.reserving)),
     Mend("C-SCH-24", CONNECTED, around_rule(transfers.holders_first, "admit_waiting")),
     Mend("C-SCH-25", CONNECTED, around_rule(transfers.beside_unfinished_loads, "cached_prefix")),

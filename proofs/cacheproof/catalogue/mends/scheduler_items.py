@@ -21,7 +21,7 @@ from cachespec.scheduler.configuration import (
     Request,
     items_of,
 )
-from cachespec.scheduler.items import cuts, is_apart
+from cachespec.scheduler.items import cuts, is_apart, is_granted
 from cachespec.scheduler.parts import give_up
 from cachespec.scheduler.remote import is_stored
 from cachespec.scheduler.round_state import Fit, Round
@@ -56,6 +56,18 @@ def pins_given_back(era: Table) -> Table:
         return era.turned_down(rules, config, current, request, cause)
 
     return encoder_without("C-ENC-10", era)._replace(passed_over=passed_over, turned_down=turned_down)
+
+
+def each_occurrence_looked_at(
+    era: Table, rules: Table, config: Config, fit: Fit, request: Request, index: ItemIndex, start: int
+) -> Fit:
+    """C-ENC-7: a second occurrence in a step relies on the entry that the step makes for the first."""
+    item = items_of(config, request)[index]
+    after = era.fit_item(rules, config, fit, request, index, start)
+    passed = after.refused or after.tokens <= 0 or is_apart(config, item, start, after.tokens)
+    if passed or index in after.relies or not is_granted(config, fit, request, item):
+        return after
+    return after._replace(relies=(*after.relies, index))
 
 
 def granted_beside_grants(rules: Table) -> Table:
