@@ -68,6 +68,13 @@ def command(
             show_default="none",
         ),
     ] = None,
+    unknown: Annotated[
+        bool,
+        typer.Option(
+            "--unknown",
+            help="Report only what no entry of the catalogue is known to cause; with --target, only what it repeats.",
+        ),
+    ] = False,
     seed: NewSeedOption = None,
     jobs: JobsOption = 0,
     junit: JunitOption = None,
@@ -79,7 +86,7 @@ def command(
     configuration that still violates it. With --target and the variant of an era, this looks for violations of a
     release: those of the era are no evidence until the release does the same. An entry of the catalogue is named if the
     property holds in these calls once its fault alone is mended; one trace is shown for each cause. Fails if a property
-    is violated.
+    is violated; with --unknown, only if no entry is known to cause it.
     """
     file_to_write(junit)
     subjects = [(component, variant_named(component, variant)) for component in _chosen(names, variant)]
@@ -92,6 +99,9 @@ def command(
         announce(f"seed {number} (the same configurations again: --seed {number})")
         done = explore_drawn(subjects, number, amount, jobs or cores(), show, announce, _suitable(target), _sorts)
         again = {} if target is None or done.interrupted else _repeated(target, done.drawn, show)
+    if unknown:
+        for drawn in done.drawn:
+            drawn.broken = {sort: one for sort, one in drawn.broken.items() if _is_evidence(sort, one, again, target)}
     broken = [(sort, one) for drawn in done.drawn for sort, one in sorted(drawn.broken.items(), key=_known_first)]
     write(
         junit, "explore", [case for drawn in done.drawn for case in _cases(drawn, again)], interrupted=done.interrupted
@@ -134,6 +144,12 @@ def _known_first(one: tuple[Sort, Broken]) -> tuple[bool, int, str]:
 
 def _is_unknown(sort: Sort) -> bool:
     return sort.cause in (Certainty.NEW.value, Certainty.UNATTRIBUTED.value)
+
+
+def _is_evidence(sort: Sort, one: Broken, again: Repetitions, target: str | None) -> bool:
+    """Whether a violation is new: no entry is known to cause it, and the target shows it too, if there is one."""
+    made = _again(sort, one, again)
+    return (not sort.cause or _is_unknown(sort)) and (target is None or (made is not None and made.same))
 
 
 def _repeated(target: str, drawn: Sequence[Drawn], show: Callable[[str], object]) -> Repetitions:

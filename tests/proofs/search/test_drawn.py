@@ -245,6 +245,22 @@ def test_a_violation_without_a_known_cause_comes_last(
     assert "(no entry of the catalogue is known to cause it)" in ended.out
 
 
+@pytest.mark.parametrize(("target", "status"), [("spec:M2", 1), ("spec:normative", 0)])
+def test_what_is_known_can_be_left_out(
+    target: str, status: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The planted fault of the catalogue: nothing mends C-MIR-10. Then it counts if the target does the same."""
+    call = ("lru", "--variant", "M2", "--seed", "1", "--configurations", "2", "--states", "400", "--jobs", "1")
+    known = ran(capsys, "explore", *call, "--unknown")
+    assert known.status == 0
+    assert "is violated" not in known.out
+    monkeypatch.setattr("cacheproof.command.explore.attribution", lambda subject, rule, calls: Attribution())
+    assert ran(capsys, "explore", *call, "--unknown").status == 1
+    ended = ran(capsys, "explore", *call, "--unknown", "--target", target)
+    assert ended.status == status
+    assert ("LRU-5 is violated" in ended.out) == (status == 1)
+
+
 def test_a_wrong_reduction_is_reported(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """The planted bug: all counterexamples are none. The run is made again without reductions, and says so."""
 
