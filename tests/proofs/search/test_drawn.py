@@ -199,6 +199,9 @@ def test_a_field_for_which_a_release_has_one_value_is_compared_with_that() -> No
     released, other = (refusal("vllm==0.33.0", store, store.variants["M3"], config._replace(header=n)) for n in (8, 4))
     assert released is None
     assert other == "header other than 8 is not compared with vllm==0.33.0"
+    small = config._replace(header=8, payloads=(4, *config.payloads[1:]))
+    said = refusal("vllm==0.33.0", store, store.variants["M3"], small)
+    assert said == "payloads below 5 are not compared with vllm==0.33.0"
 
 
 def test_a_suitable_configuration_is_shown_rather_than_a_shorter_trace() -> None:

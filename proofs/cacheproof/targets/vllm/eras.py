@@ -34,6 +34,8 @@ class Era:
     compared."""
     fixed: Mapping[str, int] = field(default_factory=dict)
     """Fields for which this release has one value: where one is another, nothing is compared."""
+    least: Mapping[str, int] = field(default_factory=dict)
+    """Fields whose numbers are at least this large in this release: where one is smaller, nothing is compared."""
     outputs_of_first_turn: bool = False
     """The release gives each turn of a session the output limit of the first (C-SCH-27). Sessions are compared whose
     turns have as many output tokens, and the last one no fewer."""
@@ -54,6 +56,11 @@ class Era:
         other = next((name for name, value in self.fixed.items() if getattr(config, name) != value), None)
         if other is not None:
             return f"{other} other than {self.fixed[other]} is not compared with {self.release.name}"
+        small = next(
+            (name for name, value in self.least.items() if min(getattr(config, name), default=value) < value), None
+        )
+        if small is not None:
+            return f"{small} below {self.least[small]} are not compared with {self.release.name}"
         if self.outputs_of_first_turn and not all(map(_of_equal_output, _sessions(config))):
             return f"{UNEQUAL_TURNS} are not compared with {self.release.name} (C-SCH-27)"
         return None
