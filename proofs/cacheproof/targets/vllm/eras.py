@@ -32,9 +32,9 @@ class Era:
     apart: tuple[tuple[str, ...], ...] = ()
     """Settings that this release does not have together: where all of a group are not as by default, nothing is
     compared."""
-    fixed: Mapping[str, int] = field(default_factory=dict)
+    fixed: tuple[tuple[str, int], ...] = ()
     """Fields for which this release has one value: where one is another, nothing is compared."""
-    least: Mapping[str, int] = field(default_factory=dict)
+    least: tuple[tuple[str, int], ...] = ()
     """Fields whose numbers are at least this large in this release: where one is smaller, nothing is compared."""
     outputs_of_first_turn: bool = False
     """The release gives each turn of a session the output limit of the first (C-SCH-27). Sessions are compared whose
@@ -53,14 +53,12 @@ class Era:
         present = next((group for group in self.refused if plain.isdisjoint(group)), None)
         if present is not None:
             return f"{' together with '.join(present)} is not compared with {self.release.name}"
-        other = next((name for name, value in self.fixed.items() if getattr(config, name) != value), None)
-        if other is not None:
-            return f"{other} other than {self.fixed[other]} is not compared with {self.release.name}"
-        small = next(
-            (name for name, value in self.least.items() if min(getattr(config, name), default=value) < value), None
-        )
-        if small is not None:
-            return f"{small} below {self.least[small]} are not compared with {self.release.name}"
+        for name, value in self.fixed:
+            if getattr(config, name) != value:
+                return f"{name} other than {value} is not compared with {self.release.name}"
+        for name, value in self.least:
+            if min(getattr(config, name), default=value) < value:
+                return f"{name} below {value} are not compared with {self.release.name}"
         if self.outputs_of_first_turn and not all(map(_of_equal_output, _sessions(config))):
             return f"{UNEQUAL_TURNS} are not compared with {self.release.name} (C-SCH-27)"
         return None
@@ -139,6 +137,8 @@ def table(path: Path = TABLE) -> Table:
                     "release": Release(line["release"]),
                     "lacks": tuple(line.get("lacks", ())),
                     "apart": tuple(map(tuple, line.get("apart", ()))),
+                    "fixed": tuple(line.get("fixed", {}).items()),
+                    "least": tuple(line.get("least", {}).items()),
                 }
             )
             for line in content["era"]
