@@ -141,6 +141,27 @@ def test_foreseen_steps_are_those_on_tensors(form: str, monkeypatch: pytest.Monk
     assert min(seen[what] for what in ("foreseen", "on tensors", "preempted", "ended")) > 0, seen
 
 
+def test_an_abort_does_not_cost_the_others_their_step() -> None:
+    """Five run, and one is aborted while a foreseen step is in flight: the fifth has its token all the same."""
+    both = Both(0)
+    for number in range(5):
+        request = Asked(f"r{number}", [number] * (number + 1), 20)
+        both.ours.add_request(request)
+        both.theirs.add_request(request)
+    both.number = 4
+    foreseen = 0
+    while not foreseen:
+        ours, theirs = both.ours.schedule(), both.theirs.schedule()
+        assert ours is not None
+        assert theirs is not None
+        foreseen = isinstance(ours, ForeseenOutput)
+        if foreseen:
+            both.ours.finish_requests("r1")
+            both.theirs.finish_requests("r1")
+        assert both.ours.update_from_output() == both.theirs.update_from_output()
+    both.look(1)
+
+
 @pytest.mark.nightly
 def test_many_loads() -> None:
     assert loads(range(10, 200))["foreseen"] > 1000

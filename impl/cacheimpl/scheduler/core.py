@@ -374,7 +374,9 @@ class SchedulerCore:
         with torch.inference_mode():
             self._state, self._full = steady.written(), steady.needed
             if steady.in_flight:
-                state, code = rounds.schedule(self._config, self._state, extent=self._extent(), write=SERVING)
+                running = min(self.settings.max_requests, power_of_two(steady.count))  # aborts since are not written yet
+                extent = self._extent()._replace(running=running)
+                state, code = rounds.schedule(self._config, self._state, extent=extent, write=SERVING)
                 self._read(state, code, preempted=False)
                 self._state = state
 
