@@ -75,7 +75,7 @@ def test_every_triple_is_the_specifications(scope: str) -> None:
 def test_every_triple_of_larger_scopes_is_the_specifications(scope: str) -> None:
     refinement = compare(model_of(component_named("scheduler"), SCOPES[scope].config))
     assert refinement.difference is None
-    assert refinement.triples > 12
+    assert refinement.triples >= 10
 
 
 # Random loads -------------------------------------------------------------------------------------------------------
@@ -108,13 +108,13 @@ def played_with_pictures(requests: int, seeds: range, steps: int, every: int) ->
     return seen
 
 
-def played(requests: int, seeds: range, steps: int, every: int, room: float) -> dict[str, int]:
-    """What has happened on these runs."""
+def played(requests: int, seeds: range, steps: int, every: int, room: float, *, together: int = 0) -> dict[str, int]:
+    """What has happened on these runs. The first requests arrive `together`, so many."""
     seen: dict[str, int] = {}
     for seed in seeds:
         config = crowded(requests, seed, room=room)
         run = Lockstep(config, extents(config, seed), seed, (COPYING, IN_PLACE)[seed % 2])
-        run.play(steps, every)
+        run.play(steps, every, together=together)
         for what, count in run.seen.items():
             seen[what] = seen.get(what, 0) + count
     return seen
@@ -189,7 +189,7 @@ def test_long_random_runs_are_the_specifications(requests: int, seeds: int, step
 
 @pytest.mark.nightly
 def test_random_runs_of_thousands_are_the_specifications() -> None:
-    seen = played(1024, range(3), 200, 50, 0.1)
+    seen = played(1024, range(3), 1600, 100, 0.1, together=1024)
     assert seen["admitted"] > 1024
 
 
