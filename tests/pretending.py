@@ -206,10 +206,12 @@ class OnDevice(TorchFunctionMode):
         if function is Tensor.new_tensor and isinstance(given[0], Pretended):
             kind = named.get("dtype", given[0].dtype)
             return self.made(torch.tensor, given[1:], {"dtype": kind})
-        if function in (Tensor.to, Tensor.cuda) and not isinstance(given[0], Pretended):
+        if function in (Tensor.to, Tensor.cuda):
             asked = [*given[1:], *named.values()]
             if function is Tensor.cuda or any(is_device(one) for one in asked):
                 rest = [one for one in given[1:] if not is_device(one)]
+                if isinstance(given[0], Pretended):  # it is there already
+                    return given[0].to(*rest) if rest else given[0]
                 if RECORDING:
                     raise PretendedError("a copy from the host while a graph is recorded")
                 moved = given[0].to(*rest) if rest else given[0]

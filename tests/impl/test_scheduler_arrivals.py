@@ -211,7 +211,9 @@ BUGS = {
     "aborts wait for an arrival": Change(Arrivals.has_notes, "self._new or self._leaving", "self._new"),
     "who is aborted is not told": Change(requests.departed, "$state.leaving | $leaving", "$state.leaving"),
     "a row is given twice": Change(
-        Arrivals._collect_rows, "$row in self.names and $x and ($row not in $new)", "$row in self.names and $x"
+        Arrivals._collect_rows,
+        "$row in self.names and $x and ($row not in $new) and $other",
+        "$row in self.names and $x and $other",
     ),
     "items of who is not written yet are taken back": Change(
         Arrivals._collect_items,

@@ -91,8 +91,8 @@ PLANTED = {
     "blocks are free in another order": (
         "whole prompts",
         "kv_cache_manager/pool.py",
-        "_append_all(freed)",
-        "_append_all(freed[::-1])",
+        "_append_released(reversed(blocks))",
+        "_append_released(iter(blocks))",
     ),
 }
 """Bugs: the modes that show each, and what is changed."""

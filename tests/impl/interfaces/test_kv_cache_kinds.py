@@ -11,7 +11,7 @@ from tests.impl.interfaces.kv_requests import later_request
 
 from cacheimpl.kv_cache_manager import KV_2025_10, KVCacheManager
 from cacheimpl.kv_cache_manager.errors import InvalidCountError, UnsupportedError
-from cacheimpl.kv_cache_manager.kinds import REFUSED, SERVED, UNIFORM, kind_of, window_of
+from cacheimpl.kv_cache_manager.kinds import PAGED, REFUSED, SERVED, UNIFORM, kind_of, window_of
 from cacheproof.targets.vllm.release import START, Release, add, needed_environment
 
 ABSTRACT = {"KVCacheSpec", "AttentionSpec"}
@@ -152,4 +152,4 @@ def test_each_class_of_a_release_is_served_or_refused(version: str) -> None:
     command = [str(needed_environment().python), "-I", "-c", NAMES, str(START.parent), str(there.source)]
     names = set(subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout.split())
     assert {"FullAttentionSpec", "MambaSpec", "CrossAttentionSpec"} <= names
-    assert names <= {*ABSTRACT, *SERVED, *REFUSED, UNIFORM}
+    assert names <= {*ABSTRACT, *SERVED, *PAGED, *REFUSED, UNIFORM}

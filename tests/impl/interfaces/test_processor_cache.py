@@ -180,7 +180,9 @@ def test_a_pair_does_what_the_last_released_pair_does() -> None:
 @pytest.mark.nightly
 @pytest.mark.timeout(900)
 def test_a_pair_in_long_runs() -> None:
-    assert set(dict(findings("mirror", "M3", targets.open_mirror, steps=3000, seed=5)).values()) == {None}
+    passing_by = frozenset({"submit_embeddings"})  # a frontend of this era asks no cache for them
+    found = dict(findings("mirror", "M3", targets.open_mirror, steps=3000, seed=5, left_out=passing_by))
+    assert set(found.values()) == {None}
 
 
 @pytest.mark.parametrize("variant", ["M1", "M2"])
