@@ -15,10 +15,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from enum import Enum
+from itertools import combinations
 
 from cacheproof.catalogue.kept import Kept, load
 from cacheproof.catalogue.meaning import refutations
-from cacheproof.catalogue.mends import mends
+from cacheproof.catalogue.mends import all_of, mends
 from cacheproof.catalogue.register import entries, entry_named, sorting
 from cacheproof.foundation.errors import InputError
 from cacheproof.lockstep.properties import AnyProperty, breaks
@@ -101,6 +102,20 @@ def attribution(subject: Subject, rule: AnyProperty, calls: Operations) -> Attri
         found = tuple(cause for cause in found if cause.entry in those) or found
     causes = found or tuple(Cause(entry) for entry in _same_run(subject, rule, calls))
     return Attribution(causes, tuple(entry for entry in known if entry not in {cause.entry for cause in causes}))
+
+
+def together(subject: Subject, rule: AnyProperty, calls: Operations) -> tuple[str, ...]:
+    """Two entries that cause a violation of which none alone is the cause: the property holds once both are mended.
+
+    Either fault breaks the property in these calls. This tries every two mends of the era, so it takes seconds.
+    """
+    era = _made(subject, calls, calls)
+    offered = _offered(subject, era)
+    for pair in combinations(mends(subject.component.name, subject.variant.tag), 2):
+        mended = all_of(subject, pair)
+        if pair[0].entry != pair[1].entry and not _breaks(mended, rule, _made(mended, calls, offered)):
+            return tuple(sorted((mend.entry for mend in pair), key=sorting))
+    return ()
 
 
 def _breaking(component: AnyComponent, rule: str) -> set[str]:

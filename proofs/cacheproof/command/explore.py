@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Column, Table
 
-from cacheproof.catalogue.attribution import Attribution, Certainty, attribution
+from cacheproof.catalogue.attribution import Attribution, Certainty, attribution, together
 from cacheproof.command.options import JobsOption, NewSeedOption
 from cacheproof.foundation.console import Report, announce, progress
 from cacheproof.foundation.errors import ExitStatus, InconclusiveError, InputError
@@ -31,6 +31,7 @@ from cachespec.kernel import NORMATIVE
 PANEL = "Check and prove"
 Repetitions = dict[tuple[str, str, Sort], Repetition]
 """By component, variant and sort of violation."""
+TOGETHER = " together with "
 MOST_CONFIGURATIONS = 10_000
 """In one call; `--from` goes on."""
 LARGEST_NUMBER = 1_000_000
@@ -98,6 +99,8 @@ def command(
     with progress() as show:
         announce(f"seed {number} (the same configurations again: --seed {number})")
         done = explore_drawn(subjects, number, amount, jobs or cores(), show, announce, _suitable(target), _sorts)
+        for drawn in done.drawn if not done.interrupted else ():
+            drawn.broken = {_of_two_causes(drawn, sort, one, show): one for sort, one in drawn.broken.items()}
         again = {} if target is None or done.interrupted else _repeated(target, done.drawn, show)
     if unknown:
         for drawn in done.drawn:
@@ -134,6 +137,18 @@ def _attribution(component: AnyComponent, variant: AnyVariant, violation: Violat
     (rule,) = (rule for rule in component.properties() if rule.name == violation.property)
     subject = Subject(component, variant, violation.trace.config)
     return attribution(subject, rule, [step.operation for step in violation.trace.steps])
+
+
+def _of_two_causes(drawn: Drawn, sort: Sort, one: Broken, show: Callable[[str], object]) -> Sort:
+    """A violation of no known cause may have two: either fault violates the property in these calls."""
+    if not _is_unknown(sort):
+        return sort
+    show(f"{drawn.component} {drawn.variant} {sort.property}: looking for two causes")
+    component, trace = component_named(drawn.component), one.violation.trace
+    (rule,) = (rule for rule in component.properties() if rule.name == sort.property)
+    subject = Subject(component, component.variants[drawn.variant], trace.config)
+    pair = together(subject, rule, [step.operation for step in trace.steps])
+    return sort._replace(cause=TOGETHER.join(pair)) if pair else sort
 
 
 def _known_first(one: tuple[Sort, Broken]) -> tuple[bool, int, str]:
@@ -205,6 +220,7 @@ def _message(drawn: Drawn, again: Repetitions) -> dict[str, Any]:
 def _violated(drawn: Drawn, sort: Sort, one: Broken, again: Repetitions) -> dict[str, Any]:
     component, made = component_named(drawn.component), _again(sort, one, again)
     known = _attribution(component, component.variants[drawn.variant], one.violation) if sort.cause else Attribution()
+    two = sort.cause.split(TOGETHER) if TOGETHER in sort.cause else []
     return {
         "property": sort.property,
         "length": len(one.violation.trace.steps),
@@ -213,8 +229,8 @@ def _violated(drawn: Drawn, sort: Sort, one: Broken, again: Repetitions) -> dict
         "drawn": config_to_message(one.run.scope.config),
         "configuration": config_to_message(one.violation.trace.config),
         "configurations": one.configurations,
-        "catalogue": list(known.catalogue),
-        "certainty": known.certainty.value if sort.cause else "",
+        "catalogue": two or list(known.catalogue),
+        "certainty": "together" if two else known.certainty.value if sort.cause else "",
         **({"target": made._asdict()} if made is not None else {}),
     }
 

@@ -16,7 +16,7 @@ import pytest
 
 from cacheproof.catalogue import mends as all_mends
 from cacheproof.catalogue.attribution import attribution
-from cacheproof.catalogue.mends import Mend, mends
+from cacheproof.catalogue.mends import all_of, mends
 from cacheproof.lockstep.properties import breaks
 from cacheproof.model.configurations import drawn
 from cacheproof.model.finding import Subject
@@ -31,23 +31,9 @@ STATES = 1_500
 RULES = {rule.name: rule for rule in SCHEDULER.properties()}
 
 
-def without_known_faults(subject: Subject) -> Subject:
-    """With all mends: those of transitions last, because those of rules make the transitions anew."""
-    of_transitions: list[Mend] = []
-    for mend in mends(SCHEDULER.name, subject.variant.tag):
-        changed = mend.change(subject)
-        if changed.variant.rules is subject.variant.rules:
-            of_transitions.append(mend)
-        else:
-            subject = changed
-    for mend in of_transitions:
-        subject = mend.change(subject)
-    return subject
-
-
 def violations(tag: str, config: Any) -> Iterator[Violation]:
     """Of the mended era, without reductions: some mends do not respect them."""
-    mended = without_known_faults(Subject(SCHEDULER, SCHEDULER.variants[tag], config))
+    mended = all_of(Subject(SCHEDULER, SCHEDULER.variants[tag], config), mends(SCHEDULER.name, tag))
     variant: Any = mended.variant
     plan = Plan(limit_states=STATES, symmetry=False, normal_form=False)
     yield from explore(SCHEDULER, replace(variant, normal=None), mended.config, plan, None).violations

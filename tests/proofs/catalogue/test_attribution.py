@@ -10,10 +10,11 @@ import msgspec
 import pytest
 
 from cacheproof.catalogue import mends as all_mends
-from cacheproof.catalogue.attribution import Attribution, Cause, Certainty, attribution, unattributed
+from cacheproof.catalogue.attribution import Attribution, Cause, Certainty, attribution, together, unattributed
 from cacheproof.catalogue.kept import Kept, load
 from cacheproof.catalogue.mends import encoder_cache, mends
 from cacheproof.catalogue.register import entry_named
+from cacheproof.lockstep.properties import AnyProperty
 from cacheproof.model.finding import Subject
 from cacheproof.model.registry import component_named, variant_named
 from cacheproof.model.scope import scope_named, scopes_of
@@ -22,15 +23,22 @@ from cacheproof.releases.results.attributing import attribute
 from cacheproof.releases.results.cases import records
 from cacheproof.releases.results.record import Record
 from cacheproof.targets.vllm.eras import table
+from cachespec.kernel import Operation
 
 COMPONENTS = sorted(all_mends._MENDS)
 
 
-def attributed(component: str, era: str, rule: str, config: Message, *calls: Message) -> Attribution:
+def given(
+    component: str, era: str, rule: str, config: Message, *calls: Message
+) -> tuple[Subject, AnyProperty, list[Operation]]:
     owner = component_named(component)
     subject = Subject(owner, variant_named(owner, era), config_from_message(owner, config))
     (broken,) = (one for one in owner.properties() if one.name == rule)
-    return attribution(subject, broken, [operation_from_message(owner.operations, call) for call in calls])
+    return subject, broken, [operation_from_message(owner.operations, call) for call in calls]
+
+
+def attributed(component: str, era: str, rule: str, config: Message, *calls: Message) -> Attribution:
+    return attribution(*given(component, era, rule, config, *calls))
 
 
 def call(name: str, **fields: int) -> Message:
@@ -190,6 +198,31 @@ def test_a_fault_of_a_part_is_mended_in_the_whole_engine() -> None:
     calls = (*arrivals, call("submit_request", request=1), *turn[1:], *turn, call("schedule"))
     config = config_to_message(scope_named(component_named("engine"), "phantom").config)
     assert attributed("engine", "S3", "X-1/agreement", config, *calls).catalogue == ("C-ENC-26",)
+
+
+def test_two_faults_can_break_a_property_together() -> None:
+    """Of one call: output behind the failed load counts (C-SCH-37), and the request keeps its blocks (C-SCH-40)."""
+    calls = (call("add", request=0), call("schedule"), call("schedule"), call("fail_step", request=0, blocks=0))
+    config = {
+        "block_size": 1,
+        "kv_blocks": 4,
+        "token_budget": 1,
+        "encoder_compute": 1,
+        "encoder_capacity": 1,
+        "max_running": 1,
+        "max_model_len": 4,
+        "prompts": [2],
+        "outputs": [2],
+        "external": [2],
+        "ahead": 3,
+        "load_failures": 1,
+        "failed_loads_end": 1,
+    }
+    subject, rule, operations = given("scheduler", "S3", "SCH-14/back", config, *calls)
+    assert attribution(subject, rule, operations).causes == ()
+    assert together(subject, rule, operations) == ("C-SCH-37", "C-SCH-40")
+    one_alone = given("scheduler", "S3", "SCH-14/back", {**config, "failed_loads_end": 0}, *calls)
+    assert attribution(*one_alone).catalogue == ("C-SCH-37",)
 
 
 # What is said -------------------------------------------------------------------------------------------------------

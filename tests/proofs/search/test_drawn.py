@@ -234,14 +234,19 @@ def test_a_property_is_shown_once_for_each_cause() -> None:
     assert sum(broken.configurations for sort, broken in one.broken.items() if sort.property == "LRU-5") == together
 
 
+def without_mends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The planted fault of the catalogue: nothing mends C-MIR-10."""
+    monkeypatch.setattr("cacheproof.command.explore.attribution", lambda subject, rule, calls: Attribution())
+    monkeypatch.setattr("cacheproof.command.explore.together", lambda subject, rule, calls: ())
+
+
 def test_a_violation_without_a_known_cause_comes_last(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The planted fault of the catalogue: nothing mends C-MIR-10."""
     call = ("lru", "--variant", "M2", "--seed", "1", "--configurations", "3", "--states", "400", "--jobs", "1")
     ended = ran(capsys, "explore", *call)
     assert "LRU-5 is violated in 1 operation: drawn-1-0, and 2 other configurations (caused by C-MIR-10)" in ended.out
-    monkeypatch.setattr("cacheproof.command.explore.attribution", lambda subject, rule, calls: Attribution())
+    without_mends(monkeypatch)
     ended = ran(capsys, "explore", *call, "--json")
     assert {one["certainty"] for one in ended.json["variants"][0]["violated"]} == {"new"}
     ended = ran(capsys, "explore", *call)
@@ -252,12 +257,12 @@ def test_a_violation_without_a_known_cause_comes_last(
 def test_what_is_known_can_be_left_out(
     target: str, status: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The planted fault of the catalogue: nothing mends C-MIR-10. Then it counts if the target does the same."""
+    """What is not known counts if the target does the same."""
     call = ("lru", "--variant", "M2", "--seed", "1", "--configurations", "2", "--states", "400", "--jobs", "1")
     known = ran(capsys, "explore", *call, "--unknown")
     assert known.status == 0
     assert "is violated" not in known.out
-    monkeypatch.setattr("cacheproof.command.explore.attribution", lambda subject, rule, calls: Attribution())
+    without_mends(monkeypatch)
     assert ran(capsys, "explore", *call, "--unknown").status == 1
     ended = ran(capsys, "explore", *call, "--unknown", "--target", target)
     assert ended.status == status

@@ -7,7 +7,7 @@ is mended.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -40,6 +40,20 @@ _MENDS: Mapping[str, Any] = discover(__name__, "MENDS", tuple, among=components)
 def mends(component: str, era: str) -> Iterator[Mend]:
     """Those of an era, in the order of its component's module; none if the component has no module here."""
     yield from (mend for mend in _MENDS.get(component, ()) if era in mend.eras)
+
+
+def all_of(subject: Subject, chosen: Iterable[Mend]) -> Subject:
+    """The era with all these mends: those of its rules first, because they make its transitions anew."""
+    of_transitions: list[Mend] = []
+    for mend in chosen:
+        changed = mend.change(subject)
+        if getattr(changed.variant, "rules", None) is getattr(subject.variant, "rules", None):
+            of_transitions.append(mend)
+        else:
+            subject = changed
+    for mend in of_transitions:
+        subject = mend.change(subject)
+    return subject
 
 
 def transitions(changes: Mapping[type[Operation], AnyTransition]) -> Change:
