@@ -79,9 +79,14 @@ nightly: $(READY)  ## everything that takes longer: the large scopes, long runs,
 nightly-check: $(READY)
 	$(BIN)/cacheproof check --set all
 
-# Random configurations of the normative specification. The seed is a new one every night, and is printed.
+# Random configurations of the normative specification, then of eras beside their releases: those fail for what is in no entry of
+# the catalogue. The seed is a new one every night, and is printed.
 nightly-explore: $(READY)
 	$(BIN)/cacheproof explore --configurations 200 --states 50000
+	$(BIN)/cacheproof target add vllm==0.20.2
+	$(BIN)/cacheproof target add vllm==0.33.0
+	$(BIN)/cacheproof explore scheduler --variant S2b --unknown --target vllm==0.20.2 --configurations 200 --states 10000
+	$(BIN)/cacheproof explore scheduler --variant S3 --unknown --target vllm==0.33.0 --configurations 200 --states 10000
 
 # The compiled specification finds what the scope files expect of the reference engine; and planted faults are noticed.
 nightly-native: $(READY)
