@@ -228,6 +228,8 @@ def test_every_witness_is_reached_in_a_default_scope() -> None:
         "waiting",
         "sessions",
         "transfers",
+        "failed-step",
+        "encoder-decoder",
     )
     scopes = [scope_named(COMPONENT, name) for name in names]
     assert {scope.set for scope in scopes} == {"default"}
