@@ -8,6 +8,7 @@ import importlib.util
 import pytest
 
 from cacheproof.catalogue.kept import load
+from cacheproof.lockstep.campaign import lockstep
 from cacheproof.lockstep.pair import Pair
 from cacheproof.lockstep.stalls import Sort, StallSearch, Watch, search
 from cacheproof.lockstep.tally import Limit, Tally
@@ -163,6 +164,25 @@ def test_catalogued_violations_are_the_releases_own(era: Era) -> None:
             assert pair.operations == calls or pair.offered == (), "made to the end, or to the call that never returns"
     finally:
         target.close()
+
+
+@pytest.mark.parametrize("scope", ["shared-memory-cleared", "shared-memory-frozen", "shared-memory-resumed"])
+@pytest.mark.parametrize("era", [era for era in table().eras if era.component == "engine"], ids=identified)
+def test_items_in_shared_memory_that_are_a_count_and_no_bytes(era: Era, scope: str) -> None:
+    """The smallest items of the scopes: no bytes tell a worker whose item it has read."""
+    component = component_named("engine")
+    config = scope_named(component, scope).config
+    assert min(config.sizes) == 1
+    assert era.has(config)
+    add(era.release, progress=print)
+    target = open_released(era)
+    try:
+        done = lockstep(component, variant_named(component, era.variant), config, target, steps=3_000, seed=5)
+    finally:
+        target.close()
+    assert done.finding is None, getattr(done.finding, "statements", done.finding)
+    codes = {code for (operation, code), count in done.tally.outcomes.items() if operation == "execute" and count}
+    assert codes == ({"done", "failed"} if scope == "shared-memory-cleared" else {"done"})
 
 
 def looked_for_stalls(version: str, steps: int) -> StallSearch:

@@ -15,7 +15,7 @@ from typing import Any
 from .calls import Calls, Reply
 from .configured import released
 from .modules import module_if_there
-from .object_store import Bytes, shown
+from .object_store import COUNT_BYTES, Bytes, shown
 from .readers import forget_name, readers_of
 from .sides import GIBIBYTE, Item, Release, WeighingFrontend
 
@@ -35,8 +35,15 @@ WRONG, STALE = "wrong", "stale"
 class Content(Bytes):
     """Serialises an item as its size in equal bytes, without metadata."""
 
-    def serialize(self, item: Any) -> tuple[bytes, int, bytes, int]:
-        return super().serialize(item.content)
+    def serialize(self, item: Any) -> tuple[Any, int, bytes, int]:
+        """An item of one unit is its count and no bytes. A release takes those as a list only, of no parts."""
+        data, size, metadata, more = super().serialize(item.content)
+        return data if size else [], size, metadata, more
+
+    @classmethod
+    def is_empty(cls, content: int) -> bool:
+        """Whether nothing but the count is there to be read."""
+        return cls.sizes[content] == COUNT_BYTES
 
 
 class SharedItems:
@@ -48,6 +55,10 @@ class SharedItems:
         self._sender: Any = None
         self._frontend: Any = None
         self._memories = 0
+        self._room = 0
+        """Bytes of the memory."""
+        self._written: dict[int, int] = {}
+        """The content that was put last, by the address of its chunk in memory."""
 
     def reset(self, capacity: int, sizes: Sequence[int], workers: int) -> None:
         """A new memory of `capacity` units, and a new cache for each process."""
@@ -55,6 +66,8 @@ class SharedItems:
         largest = max(Content.sizes, default=UNIT)
         room = max(capacity * UNIT, largest + HEADER * UNIT)
         self._readers.detach()
+        if self._sender is not None:
+            del self._sender._shm_cache.put  # it holds the store, which would stay until garbage is collected
         self._sender = self._frontend = None
         self._memories += 1
         given = (f"cacheproof_{os.getpid()}_{self._memories}", room, largest, workers)
@@ -63,7 +76,20 @@ class SharedItems:
         storage = self._sender._shm_cache
         storage.ring_buffer.ID_MAX = IDS
         forget_name(storage.ring_buffer)
+        self._remember_puts(storage)
         self._frontend = WeighingFrontend(self._release, self._sender)
+
+    def _remember_puts(self, storage: Any) -> None:
+        """An item without bytes is not known by them when it is read: what was put there last is noted."""
+        self._room = storage.ring_buffer.data_buffer_size
+        self._written = {}
+
+        def noted(key: str, item: Any) -> tuple[int, int]:
+            address, identity = type(storage).put(storage, key, item)
+            self._written[address % self._room] = item.content
+            return address, identity
+
+        storage.put = noted
 
     def observe(self) -> dict[str, Any]:
         """As of the store alone, in units."""
@@ -95,8 +121,14 @@ class SharedItems:
             reply = self._readers.perform(worker, taken, own, codes={ValueError: STALE})
             if reply.code != "done":
                 return STALE
-            found = WRONG if needed and reply.values else found
+            wrong = [place for place in reply.values if not self._is_empty_and_there(features[place])]
+            found = WRONG if needed and wrong else found
         return found
+
+    def _is_empty_and_there(self, feature: Any) -> bool:
+        """Whether the item of a handle has no bytes, and was put last where the handle leads."""
+        content, address = int(feature.identifier), feature.data[ADDRESS].data
+        return Content.is_empty(content) and self._written.get(address % self._room) == content
 
 
 def made(what: str, name: str, room: int, largest: int, workers: int, *more: Any) -> Any:
