@@ -138,8 +138,9 @@ def test_released_vectors_are_taken_and_spoilt_ones_are_not(component: AnyCompon
             less = {name: value for name, value in header.items() if name != key}
             assert header_of.is_valid(less) is (key == "deviations"), f"only deviations may be left out, not {key}"
             assert not header_of.is_valid({**header, key: None}), key
-        for worse in ({"C-X": [header["initial"]]}, {"C-LRU-1": []}, {"C-LRU-1": [None]}, {"C-LRU-1": [{"x": 1}]}):
-            assert not header_of.is_valid({**header, "deviations": worse}), worse
+        wrong: list[Message] = [{"C-X": [header["initial"]]}, *({"C-LRU-1": one} for one in ([], [None], [{"x": 1}]))]
+        for deviations in wrong:
+            assert not header_of.is_valid({**header, "deviations": deviations}), deviations
         assert header_of.is_valid({**header, "deviations": {"C-LRU-1": [header["initial"]]}})
         for case in cases[:3]:
             case_of.validate(case)
