@@ -1,7 +1,8 @@
 """Runs inside the environment of a release: its own scheduler serves random requests, plugins loaded as by the engine.
 
-`python serving.py DRIVER SOURCE SEED STEPS`: DRIVER is the folder with the driver of releases, SOURCE the release. The
-last line says how many steps there were, what was scheduled, and how much processor time that took.
+`python serving.py DRIVER SOURCE SEED STEPS [alike]`: DRIVER is the folder with the driver of releases, SOURCE the
+release. With `alike`, prompts that begin alike have the same items, and prefixes are never reset. The last line says
+how many steps there were, what was scheduled, and how much processor time that took.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any
 BLOCK_SIZE, BLOCKS, LONGEST = 4, 24, 48
 
 
-def main(driver: str, source: str, seed: int, steps: int) -> None:
+def main(driver: str, source: str, seed: int, steps: int, *, alike: bool) -> None:
     sys.path.insert(0, driver)
     stand_ins = importlib.import_module("driver.stand_ins")
     schedulers = importlib.import_module("driver.schedulers")
@@ -43,12 +44,12 @@ def main(driver: str, source: str, seed: int, steps: int) -> None:
     tokens = 0
     for _ in range(steps):
         if chosen.random() < 0.4 and len(scheduler.requests) < 12:
-            scheduler.add_request(arriving(classes, schedulers, hasher, chosen, made))
+            scheduler.add_request(arriving(classes, schedulers, hasher, chosen, made, alike=alike))
             made += 1
         if scheduler.requests and chosen.random() < 0.02:
             name = chosen.choice(sorted(scheduler.requests))
             scheduler.finish_requests(name, classes.status.FINISHED_ABORTED)
-        if chosen.random() < 0.01:
+        if not alike and chosen.random() < 0.01:
             scheduler.reset_prefix_cache()
         said = scheduler.schedule()
         tokens += said.total_num_scheduled_tokens
@@ -56,20 +57,22 @@ def main(driver: str, source: str, seed: int, steps: int) -> None:
         for name in said.num_scheduled_tokens:
             request: Any = scheduler.requests[name]
             whole = request.num_computed_tokens >= request.num_tokens
-            sampled[name] = [made * 1000 + request.num_tokens] if whole else []
+            sampled[name] = [(int(name) + 1) * 1000 + request.num_tokens] if whole else []
         if sampled:
             scheduler.update_from_output(said, classes.output(sampled))
     seconds = time.process_time() - began
     sys.stdout.write(json.dumps({"requests": made, "tokens": tokens, "seconds": seconds}) + "\n")
 
 
-def arriving(classes: Any, schedulers: Any, hasher: Any, chosen: random.Random, number: int) -> Any:
+def arriving(classes: Any, schedulers: Any, hasher: Any, chosen: random.Random, number: int, *, alike: bool) -> Any:
     """A request whose prompt begins as others do, with an item or two of few contents."""
     start = chosen.randrange(4)
     length = chosen.randint(6, 30)
     prompt = [start * 100 + place for place in range(length)]
     items = []
-    if chosen.random() < 0.7:
+    if alike:
+        items.append(schedulers.Item(start, 1, 2 + start))
+    elif chosen.random() < 0.7:
         items.append(schedulers.Item(content := chosen.randrange(6), 1, 2 + content % 3))
         if length > 14 and chosen.random() < 0.5:
             items.append(schedulers.Item(content := chosen.randrange(6), 8, 2 + content % 3))
@@ -78,4 +81,4 @@ def arriving(classes: Any, schedulers: Any, hasher: Any, chosen: random.Random, 
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), alike="alike" in sys.argv[5:])

@@ -157,6 +157,25 @@ def test_the_era_is_that_of_the_release_or_the_last_one_before_it(tmp_path: Path
         era_of(recordings_in(tmp_path)[0])
 
 
+@pytest.mark.parametrize("version", ["dev", ""])
+def test_a_source_that_was_not_built_is_of_the_release_that_is_named(
+    version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """It says `dev` for its version, or has none. Where no release is named, the log is held to the normative one."""
+    script = write_engine(tmp_path / "engine")
+    said = tmp_path / "engine" / "vllm" / "version.py"
+    said.write_text(f'__version__ = "{version}"\n' if version else "")
+    monkeypatch.delenv("CACHEPROOF_RECORD_RELEASE", raising=False)
+    (log,) = recorded(capfd, tmp_path / "unnamed", sys.executable, str(script))["logs"]
+    assert log["variant"] == "normative"
+    monkeypatch.setenv("CACHEPROOF_RECORD_RELEASE", "0.20.2")
+    (log,) = recorded(capfd, tmp_path / "named", sys.executable, str(script))["logs"]
+    assert log["variant"] == "E1b"
+    said.write_text('__version__ = "0.11.0"\n')
+    (log,) = recorded(capfd, tmp_path / "built", sys.executable, str(script))["logs"]
+    assert log["variant"] == "E1", "a release that says its version is that one"
+
+
 def test_another_request_of_the_same_name() -> None:
     lives = Lives()
     assert lives.grown("a", 0, ["x"]) == lives.grown("a", 1, ["y"]) == lives.grown("a", 0, ["x", "y", "z"]) == 0
@@ -182,9 +201,12 @@ def test_the_real_scheduler_is_recorded_and_its_logs_are_runs(
     call = [str(python), str(script), str(DRIVER), str(there.source), "5", "4000"]
     data = recorded(capfd, tmp_path / "out", *call, every=20)
     assert data["engine_status"] == 0
-    assert {log["variant"] for log in data["logs"]} == variants
-    for log in data["logs"]:
-        assert not log["stopped"]
+    assert not [log["stopped"] for log in data["logs"] if log["stopped"]]
+    (scheduler,) = (log for log in data["logs"] if log["component"] == "scheduler")
+    assert "in the way of a tree" in scheduler["left_out"], "prompts that begin alike have different items"
+    managers = [log for log in data["logs"] if log is not scheduler]
+    assert {log["variant"] for log in managers} == variants
+    for log in managers:
         validation = validation_of(log["log"])
         assert validation.sort is Sort.POSSIBLE, validation.found
         assert validation.consumed > 5_000
@@ -198,3 +220,42 @@ def test_the_real_scheduler_is_recorded_and_its_logs_are_runs(
             held = Validation(open_source(Path(log["log"])), variant="normative")
             held.run()
             assert held.sort is Sort.IMPOSSIBLE, "blocks are registered when they are scheduled, in every release"
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(("version", "era"), [("0.11.0", "S2"), ("0.20.2", "S2b"), ("0.33.0", "S3")])
+def test_the_plans_of_the_real_scheduler_are_a_run_of_its_era_and_of_no_other(
+    version: str, era: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Prompts that begin alike have the same items here: a log can say which prefixes are shared."""
+    there = installed(Release(version))
+    if there is None:
+        pytest.skip(f"vllm=={version} is not installed: cacheproof target add vllm=={version}")
+    monkeypatch.setenv("CACHEPROOF_RECORD_RELEASE", version)
+    python, script = needed_environment().python, Path(__file__).parent / "serving.py"
+    data = recorded(
+        capfd, tmp_path / "out", str(python), str(script), str(DRIVER), str(there.source), "5", "600", "alike"
+    )
+    assert data["engine_status"] == 0
+    (log,) = (log for log in data["logs"] if log["component"] == "scheduler")
+    assert (log["variant"], log["stopped"], log["left_out"]) == (era, "", "")
+    assert log["lines"] > 1_000
+    assert validation_of(log["log"]).sort is Sort.POSSIBLE
+    for other in {"S2", "S2b", "S3", "normative"} - {era}:
+        held = Validation(open_source(Path(log["log"])), variant=other)
+        held.run()
+        assert held.sort is Sort.IMPOSSIBLE, other
+    assert told_anew(Path(log["log"]).with_suffix(".events"))
+
+
+def told_anew(events: Path) -> int:
+    """How many requests go on after a preemption. Their blocks are told anew, and those of new ones; no others are."""
+    begun, preempted, count = set[str](), set[str](), 0
+    for event in lines_of(str(events))[1:]:
+        for name, _, whole in event.get("told", ()):
+            assert bool(whole) is (name in preempted or name not in begun), event
+            count += name in preempted
+            begun.add(name)
+            preempted.discard(name)
+        preempted |= set(event.get("preempted", ()))
+    return count

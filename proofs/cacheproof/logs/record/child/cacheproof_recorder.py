@@ -23,6 +23,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, TextIO
 
 FOLDER, EVERY = "CACHEPROOF_RECORD", "CACHEPROOF_RECORD_EVERY"
+UNBUILT = "dev"
+"""What the engine's source says for its version where it was not built, as in the environments of releases."""
 SHOWN_EVERY = 1000
 """Calls of a manager of blocks after which all of its blocks are shown once more."""
 FORMAT, VERSION = "cacheproof-recorded-events", "0.1"
@@ -185,11 +187,12 @@ def nothing(_manager: Any, _given: Mapping[str, Any]) -> None:
 
 
 def release() -> str:
-    """The version of the engine; unknown if only parts of the engine are installed."""
+    """The version of the engine; unknown if only parts of the engine are installed, or if it was not built."""
     try:
-        return str(importlib.import_module("vllm.version").__version__)
+        found = str(importlib.import_module("vllm.version").__version__)
     except Exception:  # noqa: BLE001  # it is not there
-        return os.environ.get("CACHEPROOF_RECORD_RELEASE", "")
+        found = UNBUILT
+    return os.environ.get("CACHEPROOF_RECORD_RELEASE", "") if found == UNBUILT else found
 
 
 # Blocks of KV -------------------------------------------------------------------------------------------------------

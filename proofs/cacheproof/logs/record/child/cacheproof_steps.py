@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import importlib
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -70,7 +71,7 @@ class Plans:
         starts = {one.req_id: one.num_computed_tokens for one in plan.scheduled_new_reqs}
         starts |= dict(zip(again.req_ids, again.num_computed_tokens))  # noqa: B905  # of equal length
         drafts = plan.scheduled_spec_decode_tokens
-        preempted = running - {one.request_id for one in scheduler.running}
+        preempted, resumed = running - {one.request_id for one in scheduler.running}, resumed_in(again)
         return {
             "op": "schedule",
             "parts": [
@@ -80,7 +81,7 @@ class Plans:
             "told": [
                 *([one.req_id, list(one.block_ids[0]), 1] for one in plan.scheduled_new_reqs),
                 *(
-                    [name, list(blocks[0]) if blocks else [], int(name in again.resumed_req_ids)]
+                    [name, list(blocks[0]) if blocks else [], int(name in resumed)]
                     for name, blocks in zip(again.req_ids, again.new_block_ids)  # noqa: B905  # of equal length
                 ),
             ],
@@ -185,6 +186,14 @@ def settings_of(scheduler: Any) -> Event:
         "drafts": scheduler.num_spec_tokens,
         "strange": [what for what, there in strange.items() if there],
     }
+
+
+def resumed_in(again: Any) -> set[str]:
+    """The requests that go on after a preemption. 0.11.0 says of each request whether it is one."""
+    named = getattr(again, "resumed_req_ids", None)
+    if named is None:
+        named = itertools.compress(again.req_ids, again.resumed_from_preemption)
+    return set(named)
 
 
 def strange_in(request: Any) -> list[str]:
