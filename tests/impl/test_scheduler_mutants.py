@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from tests.impl.scheduler_runs import Extent, Lockstep, crowded, of_sort, pictured
+from tests.impl.scheduler_runs import Extent, Lockstep, Tensors, crowded, of_sort, pictured
 
 from cacheimpl.layout import OutOfBoundsError, RoundTripError
 from cacheproof.model.registry import component_named
@@ -17,6 +17,8 @@ from cacheproof.model.scope import scopes_of
 from cacheproof.search.tensor import compare
 from cacheproof.tensor_models import model_of
 from cachespec.scheduler import Config
+from cachespec.scheduler.configuration import STORED
+from cachespec.scheduler.operations import Add, Schedule
 
 torch.set_num_threads(1)
 
@@ -49,13 +51,13 @@ MUTANTS: dict[str, tuple[str, str, str, str]] = {
         "many pictures on a run",
         f"{CODE}.reserving.up_to_barred",
         "$ends >= $start[:, None]",
-        "$items.starts >= 0",
+        "$ends >= 0",
     ),
     "blocks that a transfer holds are given back": (
         "loads",
         f"{CODE}.single.given_back_from",
-        "$x & ($first != OUTSIDE)",
-        "$x",
+        "$x($ranks, $sides, value=OUTSIDE)",
+        "$x(torch.where(queued($ranks), $ranks, count), $sides, value=count)",
     ),
     "the void step of a request that was stopped counts": (
         "stops-ahead",
@@ -133,13 +135,13 @@ MUTANTS: dict[str, tuple[str, str, str, str]] = {
     ),
     "what is in flight for a victim counts": (
         "overtaken",
-        f"{CODE}.single.preempted",
+        f"{CODE}.single.set_back",
         "voided($state, $victims)",
         "$state",
     ),
     "a victim keeps its items": (
         "circular-wait",
-        f"{CODE}.single.preempted",
+        f"{CODE}.single.set_back",
         "released_in_turn($config, $state.encoder, $everything, $x)",
         "$state.encoder",
     ),
@@ -187,16 +189,16 @@ MUTANTS: dict[str, tuple[str, str, str, str]] = {
         "$fit.embeds",
     ),
     "one output is loaded and paid for": (
-        "outputs-elsewhere-ahead",
+        "few pictures from elsewhere on a run",
         f"{CODE}.items._with_item",
         "torch.where($stored, 0, $length)",
         "$length",
     ),
     "many outputs cost compute budget": (
-        "outputs-elsewhere-ahead",
-        f"{CODE}.reserving.reserved",
-        "torch.where($encoded, $lengths, 0).cumsum(0)",
-        "$lengths.cumsum(0)",
+        "many pictures from elsewhere on a run",
+        f"{CODE}.burst.with_items",
+        "torch.where($encode, *$rest).sum()",
+        "torch.where(new, *$rest).sum()",
     ),
     "an output that is loaded is encoded, too": (
         "outputs-elsewhere-and-room",
@@ -320,6 +322,21 @@ SHARED = Config(
 )
 """Requests that begin alike, and blocks for two of them."""
 
+STORED_TWICE = Config(
+    block_size=1,
+    kv_blocks=8,
+    token_budget=8,
+    encoder_compute=2,
+    encoder_capacity=4,
+    max_running=2,
+    max_model_len=4,
+    prompts=(3, 3),
+    outputs=(1, 1),
+    items=(((0, 0, 2),), ((1, 0, 2),)),
+    encoder_connector=(STORED, STORED),
+)
+"""Two requests whose encoder outputs a connector has; the compute budget is enough for one item."""
+
 RUNS: dict[str, tuple[Config, int]] = {
     "four on a run": (SHARED, 5),
     "six on a run": (crowded(6, 36, room=0.3), 36),
@@ -328,6 +345,8 @@ RUNS: dict[str, tuple[Config, int]] = {
     "costly pictures on a run": (pictured(4, 22), 22),
     "many pictures on a run": (pictured(12, 8), 8),
     "pictures from elsewhere on a run": (of_sort("from_a_connector", pictured(6, 10), 10), 10),
+    "few pictures from elsewhere on a run": (of_sort("from_a_connector", pictured(4, 6), 6), 6),
+    "many pictures from elsewhere on a run": (of_sort("from_a_connector", pictured(12, 32), 32), 32),
 }
 """Loads, and the seed of a run of operations on each."""
 
@@ -368,3 +387,24 @@ def test_each_bug_is_caught(plant: Plant, mutant: str) -> None:
     scope, function, right, wrong = MUTANTS[mutant]
     plant(function, right, wrong)
     assert caught(scope) != "nothing"
+
+
+def calls_to_load() -> int:
+    """How often a round goes on that admits both requests and loads both outputs."""
+    engine = Tensors(STORED_TWICE, Extent(width=1, wide=0, admissions=2, rounds=1, fills=4, releases=2))
+    for op in (Add(0), Add(1), Schedule()):
+        engine.apply(op)
+    (plan,) = engine.decoded().plans
+    assert plan.brought == (0, 1)
+    return engine.calls
+
+
+def test_outputs_are_loaded_at_once_whatever_the_compute_budget(plant: Plant) -> None:
+    """Who is charged for a load is taken alone, and gets it all the same: the calls show that, and no answer does."""
+    assert calls_to_load() == 0
+    plant(
+        f"{CODE}.reserving.reserved",
+        "computed = torch.where($encoded, $lengths, 0).cumsum(0)",
+        "computed = upto",
+    )
+    assert calls_to_load() > 0
