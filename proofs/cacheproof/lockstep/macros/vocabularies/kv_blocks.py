@@ -169,13 +169,15 @@ class Withdraw(Macro):
 
 
 class Evict(Macro):
-    """Blocks are forgotten by number."""
+    """Blocks are forgotten by number; now and then one of them once more."""
 
     __slots__ = ()
 
     def play(self, side: Side) -> Play:
         """One after the other."""
-        yield Together("evict", tuple(map(EvictBlock, self.chosen(range(side.config.blocks)))))
+        blocks = self.chosen(range(side.config.blocks))
+        again = [block for block in blocks if self.source(block).random() < ODD]
+        yield Together("evict", tuple(map(EvictBlock, (*blocks, *again))))
 
 
 class Reset(Macro):

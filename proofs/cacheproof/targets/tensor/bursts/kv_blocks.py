@@ -199,11 +199,15 @@ class ServingTarget:
         return self.answered(asked, self.serving.withdraw(self.column([call.request for call in asked])))
 
     def evict(self, asked: Sequence[Any]) -> Answered:
-        """One alone, or all of them in one go."""
+        """One alone, or all of them in one go; behind those the null block, which is nobody's."""
         if len(asked) == 1:
             code = self.serving.evict_block(torch.tensor(asked[0].block, device=self._device))
             return self.answered(asked, code.reshape(1))
-        return self.answered(asked, self.serving.evict_blocks(self.column([call.block for call in asked])))
+        null = self.serving.pool.references.shape[0] - 1
+        codes = self.serving.evict_blocks(self.column([*(call.block for call in asked), null]))
+        if code_of(codes.tolist()[-1]) is not Code.ABSENT:
+            raise TargetError("the null block was evicted")
+        return self.answered(asked, codes[:-1])
 
     def reset_prefix_cache(self, asked: Sequence[Any]) -> Answered:
         """There is one."""
