@@ -374,7 +374,8 @@ class SchedulerCore:
         with torch.inference_mode():
             self._state, self._full = steady.written(), steady.needed
             if steady.in_flight:
-                running = min(self.settings.max_requests, power_of_two(steady.count))  # aborts since are not written yet
+                # Who was aborted since then is still in the queue of running requests.
+                running = min(self.settings.max_requests, power_of_two(steady.count))
                 extent = self._extent()._replace(running=running)
                 state, code = rounds.schedule(self._config, self._state, extent=extent, write=SERVING)
                 self._read(state, code, preempted=False)
