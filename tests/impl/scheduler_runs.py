@@ -6,10 +6,9 @@ import random
 from collections import Counter
 from typing import Any
 
-from tests.impl import scheduler_sorts as sorts
-
 from cacheimpl import scheduler as tensors
 from cacheimpl.writing import IN_PLACE, Writing
+from cacheproof.lockstep.macros import scheduler_sorts as sorts
 from cacheproof.lockstep.macros.vocabularies import scheduler as loads
 from cacheproof.targets.tensor.bursts.scheduler import RoundsTarget
 from cachespec.kernel import FROZEN, Operation

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 
+from cacheproof.lockstep.macros import scheduler_sorts
 from cacheproof.lockstep.macros.campaign import Loads, MacroCampaign, campaign
 from cacheproof.lockstep.macros.macro import vocabulary_of
-from cacheproof.lockstep.macros.vocabularies.scheduler import Burst, Rounds
+from cacheproof.lockstep.macros.vocabularies.scheduler import Burst, Deliver, Rounds, Transfers, crowded
 from cacheproof.lockstep.tally import Limit
 from cacheproof.model.burst import Together
 from cacheproof.model.registry import component_named
@@ -40,6 +42,57 @@ def test_rounds_of_an_engine_are_the_specifications() -> None:
     found = run(bursts.open_bursts("cpu"), 12, 400)
     assert found.finding is None
     assert seen(found) >= {("add", "done"), ("schedule", "done"), ("schedule", "refused"), ("abort", "done")}
+
+
+SETTINGS = (
+    "loads_later",
+    "load_failures",
+    "failed_loads_end",
+    "sends",
+    "turns",
+    "encoder_decoder",
+    "encoder_connector",
+    "pooling",
+)
+
+
+def test_loads_are_of_every_sort() -> None:
+    vocabulary = vocabulary_of("scheduler")
+    configs = [vocabulary.load(8, None, random.Random(seed)) for seed in range(150)]
+    assert {SCHEDULER.invalid(config) for config in configs} == {None}
+    on = [
+        {name for name in SETTINGS if getattr(config, name) and getattr(config, name) != (0,) * 8} for config in configs
+    ]
+    assert set().union(*on) == {*SETTINGS}
+
+
+def test_macros_are_drawn_where_they_apply() -> None:
+    vocabulary, draw = vocabulary_of("scheduler"), random.Random(1)
+    plain = crowded(8, draw)._replace(external=())
+    for config, kinds in (
+        (plain, set()),
+        (scheduler_sorts.elsewhere(plain, draw)._replace(loads_later=(1,) * 8), {Transfers}),
+        (scheduler_sorts.from_a_connector(plain, draw), {Deliver}),
+    ):
+        drawn = {type(vocabulary.draw(config, draw)) for _ in range(300)}
+        assert drawn & {Transfers, Deliver} == kinds
+
+
+@pytest.mark.parametrize(
+    ("sort", "calls"),
+    [
+        ("elsewhere", {"finish_load", "fail_load", "fail_step", "finish_send"}),
+        ("from_a_connector", {"bring_output", "lose_output"}),
+    ],
+)
+def test_what_comes_from_elsewhere_is_the_specifications(sort: str, calls: set[str]) -> None:
+    def load(requests: int, _: int | None, draw: random.Random) -> Any:
+        return getattr(scheduler_sorts, sort)(crowded(requests, draw, items=4), draw)
+
+    loads = Loads(replace(vocabulary_of("scheduler"), load=load), requests=8)
+    found = campaign(SCHEDULER, SCHEDULER.normative, bursts.open_bursts("cpu"), loads, Limit(600), 1)
+    assert found.finding is None
+    assert seen(found) >= {(call, "done") for call in calls}
 
 
 def test_so_are_those_of_what_the_explorer_lifts() -> None:

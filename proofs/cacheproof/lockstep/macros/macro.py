@@ -59,21 +59,29 @@ class Macro(ABC):
         return f"{type(self).__name__}({self.count}, {self.seed})"
 
 
+def always(_config: Any, _kind: type[Macro]) -> bool:
+    """Whatever the configuration."""
+    return True
+
+
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
     """The macros of one component.
 
     `weights` says how often each is drawn. `load` makes a configuration of so many requests and, if said, blocks.
-    `size` is the number of requests of a configuration: no count is larger.
+    `size` is the number of requests of a configuration: no count is larger. `applies` says whether a configuration has
+    what the macro is about.
     """
 
     weights: Mapping[type[Macro], int]
     load: Callable[[int, int | None, random.Random], Any]
     size: Callable[[Any], int]
+    applies: Callable[[Any, type[Macro]], bool] = always
 
     def draw(self, config: Any, source: random.Random) -> Macro:
         """One macro: of a few callers, of many, or of all."""
-        (kind,) = source.choices(list(self.weights), list(self.weights.values()))
+        weights = {kind: weight for kind, weight in self.weights.items() if self.applies(config, kind)}
+        (kind,) = source.choices(list(weights), list(weights.values()))
         most = min(self.size(config), kind.MOST or self.size(config))
         count = source.choice((most, 1 + source.randrange(most), round(most ** source.random())))
         return kind(count, source.randrange(SEEDS))

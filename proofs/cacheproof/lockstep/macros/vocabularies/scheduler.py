@@ -5,16 +5,34 @@ from __future__ import annotations
 import random
 from typing import ClassVar
 
+from cacheproof.lockstep.macros import scheduler_sorts
 from cacheproof.lockstep.macros.macro import Macro, Play, Side, Vocabulary
 from cacheproof.model.burst import Together
+from cachespec.kernel import Operation
 from cachespec.scheduler import COMPONENT
 from cachespec.scheduler.configuration import Config
+from cachespec.scheduler.environment import awaits_input, transfers
 from cachespec.scheduler.operations import Abort as AbortOne
-from cachespec.scheduler.operations import Add, ResetEncoderCache, ResetPrefixCache, ResetRunning, Schedule, Update
+from cachespec.scheduler.operations import (
+    Add,
+    BringOutput,
+    FailLoad,
+    FailStep,
+    FinishLoad,
+    FinishSend,
+    LoseOutput,
+    ResetEncoderCache,
+    ResetPrefixCache,
+    ResetRunning,
+    Schedule,
+    Update,
+)
 from cachespec.scheduler.operations import Compile as CompileOne
 
 ODD = 0.05
 """How many of those that arrive or are aborted were there before, or are gone."""
+LOST = 0.2
+"""How many of the encoder outputs that are delivered are lost."""
 
 
 def live(side: Side) -> list[int]:
@@ -28,14 +46,31 @@ def fresh(side: Side) -> list[int]:
     return [request for request in range(len(side.config.prompts)) if request not in there]
 
 
+def awaited(side: Side) -> list[int]:
+    """Next turns of sessions that are between two turns: with these, such a session is aborted."""
+    if not any(side.config.turns):
+        return []
+    return [turn for turn in range(len(side.config.prompts)) if awaits_input(side.config, side.state, turn)]
+
+
+def ends(side: Side) -> dict[int, list[Operation]]:
+    """By request, how its load, or the sending of its blocks, may end or fail."""
+    found: dict[int, list[Operation]] = {}
+    for operation in transfers(side.config, side.state):
+        assert isinstance(operation, FinishLoad | FinishSend | FailLoad | FailStep)
+        found.setdefault(operation.request, []).append(operation)
+    return found
+
+
 class Burst(Macro):
-    """New requests arrive at once; now and then one that arrived before."""
+    """New requests arrive at once, turns of a session in their order; now and then one that arrived before."""
 
     __slots__ = ()
 
     def play(self, side: Side) -> Play:
         """All, then the odd one."""
-        yield Together("arrive", tuple(map(Add, self.chosen(fresh(side)))))
+        arriving = self.chosen(fresh(side))
+        yield Together("arrive", tuple(map(Add, sorted(arriving) if any(side.config.turns) else arriving)))
         if self.source(0).random() < ODD:
             yield Together("arrive", tuple(map(Add, self.chosen(range(len(side.config.prompts)))[:1])))
 
@@ -87,7 +122,7 @@ class Abort(Macro):
     def play(self, side: Side) -> Play:
         """One after the other."""
         odd = self.source(0).random() < ODD
-        fit = range(len(side.config.prompts)) if odd else live(side)
+        fit = range(len(side.config.prompts)) if odd else [*live(side), *awaited(side)]
         yield Together("abort", tuple(map(AbortOne, self.chosen(fit))))
 
 
@@ -100,6 +135,35 @@ class Compile(Macro):
     def play(self, side: Side) -> Play:
         """One after the other."""
         yield Together("compile", tuple(map(CompileOne, self.chosen(range(len(side.config.prompts))))))
+
+
+class Transfers(Macro):
+    """Loads of external KV end or fail, and sent blocks arrive: of so many requests."""
+
+    __slots__ = ()
+    MOST: ClassVar[int | None] = 32
+
+    def play(self, side: Side) -> Play:
+        """One after the other: what one of them changes may end others."""
+        for request in self.chosen(ends(side)):
+            if found := ends(side).get(request):
+                yield Together("transfer", (self.source(request).choice(found),))
+
+
+class Deliver(Macro):
+    """Encoder outputs arrive at the connector, also twice, and some are lost: so many."""
+
+    __slots__ = ()
+    MOST: ClassVar[int | None] = 32
+
+    def play(self, side: Side) -> Play:
+        """One after the other."""
+        contents = self.chosen(range(len(side.config.encoder_connector)))
+        yield Together("deliver", tuple(self.moved(content) for content in contents))
+
+    def moved(self, content: int) -> Operation:
+        """What becomes of one output."""
+        return LoseOutput(content) if self.source(content).random() < LOST else BringOutput(content)
 
 
 class Reset(Macro):
@@ -213,11 +277,36 @@ def load(requests: int, blocks: int | None, draw: random.Random) -> Config:
     if draw.random() < 1 / 2:
         wide = draw.choice((1, 4)) * config.token_budget
         config = config._replace(chunked_prefill=1, policy=0, token_budget=wide)
-    return bounded(config, draw) if draw.random() < 1 / 2 else config
+    return bounded(config, draw) if draw.random() < 1 / 2 else of_some_sort(config)
 
+
+def of_some_sort(config: Config) -> Config:
+    """The same load, or a load of another sort made of it, as its prompts say."""
+    draw = random.Random(f"sort {config.prompts}")  # noqa: S311  # not a secret
+    changed: Config = draw.choice(SORTS)(config, draw)
+    return changed
+
+
+def applies(config: Config, kind: type[Macro]) -> bool:
+    """Whether the configuration has transfers, or an encoder connector, if the macro is about these."""
+    if kind is Transfers:
+        return any(config.loads_later) or any(config.sends) or config.load_failures == 1
+    return kind is not Deliver or any(config.encoder_connector)
+
+
+SORTS = (
+    lambda config, _: config,
+    scheduler_sorts.elsewhere,
+    scheduler_sorts.from_a_connector,
+    scheduler_sorts.conversing,
+    scheduler_sorts.crossing,
+    scheduler_sorts.pooled,
+)
+"""What makes another load of a load that is not `bounded`, the first of them the same."""
 
 VOCABULARY = Vocabulary(
-    weights={Burst: 3, Rounds: 8, Ahead: 2, Outputs: 2, Compile: 1, Abort: 1, Reset: 1},
+    weights={Burst: 3, Rounds: 8, Ahead: 2, Outputs: 2, Compile: 1, Abort: 1, Reset: 1, Transfers: 6, Deliver: 2},
     load=load,
     size=lambda config: len(config.prompts),
+    applies=applies,
 )

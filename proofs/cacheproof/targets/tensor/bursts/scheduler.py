@@ -24,7 +24,7 @@ from cacheproof.model.registry import component_named
 from cacheproof.model.target import ByOperation, TargetError, once_reset
 from cacheproof.tensor_models.model import named, outcome_of
 from cacheproof.tensor_models.scheduler import decode, remote_of, tables_of
-from cachespec.kernel import DONE, PRESENT, TOO_LARGE, Observation, Outcome
+from cachespec.kernel import ABSENT, DONE, PRESENT, TOO_LARGE, Observation, Outcome
 from cachespec.scheduler import operations as calls
 from cachespec.scheduler.configuration import Config
 from cachespec.scheduler.state import State, View
@@ -110,7 +110,9 @@ class RoundsTarget(ByOperation):
     # Calls ----------------------------------------------------------------------------------------------------------
 
     def arrive(self, asked: Sequence[Any]) -> Answered:
-        """Whoever is new and can be served waits, in this order."""
+        """Whoever is new and can be served waits, in this order; turns of sessions arrive one after the other."""
+        if self.tables.sessions:
+            return [(call, self.apply(call)) for call in asked]
         state, rows = self.state, [self.row(call.request) for call in asked]
         known = (queued(state.waiting) | queued(state.running) | state.gone).tolist()
         fits = feasible(self.tables).tolist()
@@ -144,10 +146,47 @@ class RoundsTarget(ByOperation):
         accepted = self.number(op.accepted)
         state, code = tensors.update(self.tables, self.state, accepted, extent=self.extent, write=self._write)
         values, count = tensors.finished(self.tables, state)
-        while bool((state.ending >= 0).any()):
-            state = tensors.release(self.tables, state, extent=self.extent, write=self._write)
-        self.state = state
+        self.state = self.released(state)
         return outcome_of(int(code), values.tolist(), int(count))
+
+    def released(self, state: tensors.State) -> tensors.State:
+        """Nobody is ending any more. Raises `TargetError` where a release ends nobody."""
+        left = int((state.ending >= 0).sum())
+        while left > 0:
+            state = tensors.release(self.tables, state, extent=self.extent, write=self._write)
+            before, left = left, int((state.ending >= 0).sum())
+            if left >= before:
+                raise TargetError(f"{left} requests are ending, and a release ends none of them")
+        return state
+
+    def _fail_step(self, op: calls.FailStep) -> Outcome:
+        """In the output of a plan, the load of a request has failed; the output of the others counts."""
+        turns, request = self.state.turns[0].clone(), self.number(self.row(op.request))
+        blocks = self.number(op.blocks)
+        state, fails, ends = tensors.failed_step(self.tables, self.state, request, blocks, write=self._write)
+        if not bool(fails):
+            return ABSENT
+        state, code = tensors.update(self.tables, state, self.number(0), extent=self.extent, write=self._write)
+        mine = (self.tables.rows == request) & ends
+        named_too = state._replace(ending=torch.where(mine, turns, state.ending))
+        values, count = tensors.finished(self.tables, named_too)
+        self.state = self.released(state)
+        return outcome_of(int(code), values.tolist(), int(count))
+
+    def _fail_load(self, op: calls.FailLoad) -> Outcome:
+        """A load of a waiting request is over, and has brought some blocks."""
+        request, blocks = self.number(self.row(op.request)), self.number(op.blocks)
+        return self.kept(tensors.fail_load(self.tables, self.state, request, blocks, write=self._write))
+
+    def _finish_load(self, op: calls.FinishLoad) -> Outcome:
+        """The external KV of a request is there."""
+        request = self.number(self.row(op.request))
+        return self.kept(tensors.finish_load(self.tables, self.state, request, write=self._write))
+
+    def _finish_send(self, op: calls.FinishSend) -> Outcome:
+        """The blocks of a finished request are sent."""
+        request = self.number(self.row(op.request))
+        return self.kept(tensors.finish_send(self.tables, self.state, request, write=self._write))
 
     def _abort(self, op: calls.Abort) -> Outcome:
         """One is gone."""
