@@ -34,6 +34,16 @@ def with_items(requests: int, _: int | None, draw: random.Random) -> Config:
     return crowded(requests, draw, items=4, room=0.3)
 
 
+def with_images(requests: int, _: int | None, draw: random.Random) -> Config:
+    """Of images, some of them the same."""
+    return pictured(requests, draw.randrange(1000))
+
+
+def of_few_blocks(requests: int, _: int | None, draw: random.Random) -> Config:
+    """A crowded load in which some requests need more blocks than there are."""
+    return crowded(requests, draw, blocks=6)
+
+
 def from_elsewhere(requests: int, _: int | None, draw: random.Random) -> Config:
     """With KV from an external store."""
     return sorts.elsewhere(with_items(requests, None, draw), draw)
@@ -46,7 +56,7 @@ def in_sessions(requests: int, _: int | None, draw: random.Random) -> Config:
 
 def with_a_connector(requests: int, _: int | None, draw: random.Random) -> Config:
     """With images whose encoder outputs a connector has or expects."""
-    return sorts.from_a_connector(pictured(requests, draw.randrange(1000)), draw)
+    return sorts.from_a_connector(with_images(requests, None, draw), draw)
 
 
 def pooling(requests: int, _: int | None, draw: random.Random) -> Config:
@@ -56,6 +66,8 @@ def pooling(requests: int, _: int | None, draw: random.Random) -> Config:
 
 LOADS: dict[str, tuple[Callable[[int, int | None, random.Random], Config], int]] = {
     "idle in the order of the first input": (with_items, 8),
+    "what is pinned in vain keeps its age": (with_images, 8),
+    "a request that just fits is turned away": (of_few_blocks, 8),
     "blocks that a transfer holds are given back": (from_elsewhere, 8),
     "a failed step keeps its computed tokens": (from_elsewhere, 8),
     "the next turn of a session waits on": (in_sessions, 8),
