@@ -109,7 +109,7 @@ def played_with_pictures(requests: int, seeds: range, steps: int, every: int) ->
 
 
 def played(requests: int, seeds: range, steps: int, every: int, room: float, *, together: int = 0) -> dict[str, int]:
-    """What has happened on these runs. The first requests arrive `together`, so many."""
+    """What has happened on these runs. The first `together` requests arrive before anything else."""
     seen: dict[str, int] = {}
     for seed in seeds:
         config = crowded(requests, seed, room=room)

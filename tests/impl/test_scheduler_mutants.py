@@ -400,7 +400,7 @@ def calls_to_load() -> int:
 
 
 def test_outputs_are_loaded_at_once_whatever_the_compute_budget(plant: Plant) -> None:
-    """Who is charged for a load is taken alone, and gets it all the same: the calls show that, and no answer does."""
+    """A request that is charged for a load is taken alone. Its answer is the same, so the calls are counted."""
     assert calls_to_load() == 0
     plant(
         f"{CODE}.reserving.reserved",

@@ -14,14 +14,13 @@ from cachespec.kv_blocks.era_on_demand import registered
 from cachespec.scheduler import era_placeholders, requests
 from cachespec.scheduler.configuration import Config, Request, final_length, kv_config
 from cachespec.scheduler.counts import known_length
-from cachespec.scheduler.era_loads import READY, found_or_loaded, shown, undelayed
+from cachespec.scheduler.era_loads import READY, found_or_loaded, load_begun, shown, undelayed
 from cachespec.scheduler.era_rules import found_or_counted, head_of_line
 from cachespec.scheduler.parts import slots, without_blocks, without_items
 from cachespec.scheduler.round_state import Prefix, Round
 from cachespec.scheduler.rules import Table
 from cachespec.scheduler.state import ABANDONED, LOADED, LOADING, NO_TRANSFER, SENDING, Scheduled, State, Transfer, View
 from cachespec.scheduler.view import seen
-from cachespec.scheduler.work import load_lost
 from cachespec.scheduler.worker import table_length
 
 
@@ -39,10 +38,7 @@ def load_and_pass(rules: Table, config: Config, current: Round, request: Request
     answer = slots(rules, own, state.kv, request, 0, prefix.start - hits, prefix.hits)
     if not answer.yes:
         return head_of_line(rules, config, current, request, BLOCKS)
-    begun = state.transfers.set(request, Transfer(LOADING, prefix.start))
-    waiting = state._replace(kv=answer.kv, transfers=begun)
-    new = max(len(prefix.hits), table_length(state.kv, request))
-    return current._replace(state=load_lost(config, waiting, request, new * config.block_size))
+    return current._replace(state=load_begun(config, state, answer.kv, request, prefix))
 
 
 def promoted(config: Config, current: Round, request: Request) -> Round:

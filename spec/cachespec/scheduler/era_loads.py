@@ -12,7 +12,7 @@ from typing import TypeVar
 from cachespec.encoder_cache.operations import BLOCKS
 from cachespec.kernel import ABSENT, DONE, Code, Operation, Outcome, Transition, Transitions
 from cachespec.kv_blocks import Config as Blocks
-from cachespec.kv_blocks import EvictBlock
+from cachespec.kv_blocks import EvictBlock, Pool
 from cachespec.kv_blocks.era_on_demand import registered
 from cachespec.scheduler.configuration import (
     FIRST_COME,
@@ -122,10 +122,14 @@ def loading(rules: Table, config: Config, current: Round, request: Request, pref
     left = config.watermark if state.running else 0
     if not answer.yes or answer.kv.free_count() < kept + left:
         return denied(rules, config, current, request, BLOCKS)
+    return current._replace(state=load_begun(config, state, answer.kv, request, prefix))
+
+
+def load_begun(config: Config, state: State, kv: Pool, request: Request, prefix: Prefix) -> State:
+    """The request waits with these blocks. KV-7: what was in its new ones counts as lost."""
     begun = state.transfers.set(request, Transfer(LOADING, prefix.start))
-    waiting = state._replace(kv=answer.kv, transfers=begun)
     new = max(len(prefix.hits), table_length(state.kv, request))
-    return current._replace(state=load_lost(config, waiting, request, new * config.block_size))
+    return load_lost(config, state._replace(kv=kv, transfers=begun), request, new * config.block_size)
 
 
 def reserved(config: Config, current: Round) -> int:

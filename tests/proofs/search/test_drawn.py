@@ -257,7 +257,7 @@ def test_a_violation_without_a_known_cause_comes_last(
 def test_what_is_known_can_be_left_out(
     target: str, status: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is not known counts if the target does the same."""
+    """A violation of no known cause counts if the target does the same."""
     call = ("lru", "--variant", "M2", "--seed", "1", "--configurations", "2", "--states", "400", "--jobs", "1")
     known = ran(capsys, "explore", *call, "--unknown")
     assert known.status == 0

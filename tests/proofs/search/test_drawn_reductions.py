@@ -18,7 +18,7 @@ from cacheproof.model.registry import component_named, components
 from cachespec.scheduler import era_loads
 
 STATES = 150
-"""Of each configuration, the first so many."""
+"""How many states of each configuration are looked at."""
 LOADED_AGAIN = 82
 """In this configuration of seed 1, S3 loads into blocks that had the KV of another request."""
 
@@ -39,7 +39,7 @@ def test_what_was_in_new_blocks_of_a_load_is_lost(*, symmetry: bool) -> None:
 
 def test_a_load_that_keeps_what_was_in_its_blocks_is_noticed() -> None:
     """The planted bug: as the era was written before."""
-    kept = Change(era_loads.loading, "load_lost(config, $waiting, request, $behind)", "$waiting")
+    kept = Change(era_loads.load_begun, "load_lost(config, $waiting, request, $behind)", "$waiting")
     with planted(kept):
         assert first_disagreement("scheduler", "S3", LOADED_AGAIN, symmetry=False) is not None
 

@@ -138,7 +138,7 @@ class Compile(Macro):
 
 
 class Transfers(Macro):
-    """Loads of external KV end or fail, and sent blocks arrive: of so many requests."""
+    """For `count` requests, loads of external KV end or fail, or their sent blocks arrive."""
 
     __slots__ = ()
     MOST: ClassVar[int | None] = 32
@@ -151,7 +151,7 @@ class Transfers(Macro):
 
 
 class Deliver(Macro):
-    """Encoder outputs arrive at the connector, also twice, and some are lost: so many."""
+    """For `count` contents, encoder outputs arrive at the connector, some of them twice, or are lost."""
 
     __slots__ = ()
     MOST: ClassVar[int | None] = 32

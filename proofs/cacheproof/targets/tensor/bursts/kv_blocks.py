@@ -199,7 +199,7 @@ class ServingTarget:
         return self.answered(asked, self.serving.withdraw(self.column([call.request for call in asked])))
 
     def evict(self, asked: Sequence[Any]) -> Answered:
-        """One alone, or all of them in one go; behind those the null block, which is nobody's."""
+        """One block alone, or all of them in one burst, which ends with the null block as padding."""
         if len(asked) == 1:
             code = self.serving.evict_block(torch.tensor(asked[0].block, device=self._device))
             return self.answered(asked, code.reshape(1))

@@ -110,7 +110,7 @@ class RoundsTarget(ByOperation):
     # Calls ----------------------------------------------------------------------------------------------------------
 
     def arrive(self, asked: Sequence[Any]) -> Answered:
-        """Whoever is new and can be served waits, in this order; turns of sessions arrive one after the other."""
+        """New requests that can be served wait in this order. Turns of sessions arrive one after the other."""
         if self.tables.sessions:
             return [(call, self.apply(call)) for call in asked]
         state, rows = self.state, [self.row(call.request) for call in asked]
@@ -150,7 +150,7 @@ class RoundsTarget(ByOperation):
         return outcome_of(int(code), values.tolist(), int(count))
 
     def released(self, state: tensors.State) -> tensors.State:
-        """Nobody is ending any more. Raises `TargetError` where a release ends nobody."""
+        """Every request that is ending is released. Raises `TargetError` if a release ends none."""
         left = int((state.ending >= 0).sum())
         while left > 0:
             state = tensors.release(self.tables, state, extent=self.extent, write=self._write)
