@@ -184,6 +184,15 @@ def test_another_request_of_the_same_name() -> None:
     assert (lives.number("b"), lives.parts) == (2, [["x", "y", "z"], ["other"], []])
 
 
+def serving(version: str) -> list[str]:
+    """The command that serves random requests with the scheduler of a release. Skips the test if it is not there."""
+    there = installed(Release(version))
+    if there is None:
+        pytest.skip(f"vllm=={version} is not installed: cacheproof target add vllm=={version}")
+    script = Path(__file__).parent / "serving.py"
+    return [str(needed_environment().python), str(script), str(DRIVER), str(there.source)]
+
+
 @pytest.mark.nightly
 @pytest.mark.parametrize(
     ("version", "variants"),
@@ -193,13 +202,8 @@ def test_the_real_scheduler_is_recorded_and_its_logs_are_runs(
     version: str, variants: set[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Its own scheduler, with the managers that it makes, over random requests with shared prefixes and items."""
-    there = installed(Release(version))
-    if there is None:
-        pytest.skip(f"vllm=={version} is not installed: cacheproof target add vllm=={version}")
     monkeypatch.setenv("CACHEPROOF_RECORD_RELEASE", version)
-    python, script = needed_environment().python, Path(__file__).parent / "serving.py"
-    call = [str(python), str(script), str(DRIVER), str(there.source), "5", "4000"]
-    data = recorded(capfd, tmp_path / "out", *call, every=20)
+    data = recorded(capfd, tmp_path / "out", *serving(version), "5", "4000", every=20)
     assert data["engine_status"] == 0
     assert not [log["stopped"] for log in data["logs"] if log["stopped"]]
     (scheduler,) = (log for log in data["logs"] if log["component"] == "scheduler")
@@ -228,14 +232,8 @@ def test_the_plans_of_the_real_scheduler_are_a_run_of_its_era_and_of_no_other(
     version: str, era: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Prompts that begin alike have the same items here: a log can say which prefixes are shared."""
-    there = installed(Release(version))
-    if there is None:
-        pytest.skip(f"vllm=={version} is not installed: cacheproof target add vllm=={version}")
     monkeypatch.setenv("CACHEPROOF_RECORD_RELEASE", version)
-    python, script = needed_environment().python, Path(__file__).parent / "serving.py"
-    data = recorded(
-        capfd, tmp_path / "out", str(python), str(script), str(DRIVER), str(there.source), "5", "600", "alike"
-    )
+    data = recorded(capfd, tmp_path / "out", *serving(version), "5", "600", "alike")
     assert data["engine_status"] == 0
     (log,) = (log for log in data["logs"] if log["component"] == "scheduler")
     assert (log["variant"], log["stopped"], log["left_out"]) == (era, "", "")
