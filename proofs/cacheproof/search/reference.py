@@ -8,14 +8,13 @@ came, and from that `explore.path` recovers a trace of the specification itself.
 
 from __future__ import annotations
 
-import gc
 import heapq
 from array import array
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from operator import itemgetter
 from typing import Any
 
+from cacheproof.foundation.collecting import not_collecting
 from cacheproof.foundation.errors import InputError
 from cacheproof.foundation.interruption import Interruption, heard
 from cacheproof.foundation.when_needed import when_needed
@@ -61,7 +60,7 @@ def explore(
         raise InputError("the reference engine explores the specification itself: there is nothing to compare it with")
     plan = plan or Plan()
     crew = crew or Alone(Shard(component, variant, config, plan, 0, 1))
-    with _not_collecting(), crew:
+    with crew:
         return ReferenceSearch(component, variant, config, plan, watch, crew, checkpoint).run()
 
 
@@ -76,18 +75,6 @@ def cannot(component: AnyComponent, variant: AnyVariant, plan: Plan, config: Any
 
 def prepare(component: AnyComponent, variant: AnyVariant, states: int = 0) -> None:
     """There is nothing to prepare."""
-
-
-@contextmanager
-def _not_collecting() -> Iterator[None]:
-    """Nothing here is garbage in cycles."""
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collecting:
-            gc.enable()
 
 
 class ReferenceSearch:
@@ -115,6 +102,7 @@ class ReferenceSearch:
         """How many states have a number, and how many of these were expanded as whole levels."""
         self.clock = SearchClock(plan, watch)
 
+    @not_collecting()
     def run(self) -> Exploration:
         """Search, then look for lassos, then recover the traces."""
         lasting: list[Violation] = []

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from cacheimpl.layout import LayoutError, OutOfBoundsError, RoundTripError
+from cacheproof.foundation.collecting import not_collecting
 from cacheproof.foundation.errors import InputError
 from cacheproof.foundation.memory import peak_bytes, resident_bytes
 from cacheproof.model.plan import Granularity, Plan
@@ -138,6 +139,7 @@ class TensorSearch:
         self.parting: Parting | None = None
         self.clock = SearchClock(plan, watch)
 
+    @not_collecting()
     def run(self) -> Exploration:
         """Search, then recover the traces."""
         try:
