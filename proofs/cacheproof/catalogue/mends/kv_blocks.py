@@ -174,6 +174,6 @@ MENDS = (
     Mend("C-KV-21", ("K1", "K1b"), as_a_queue),
     Mend("C-KV-30", ("K1b", "K2"), around(registering_in_order, AllocateSlots)),
     Mend("C-KV-33", ("K1b", "K2"), around(registering_again, RollBack)),
-    Mend("C-KV-37", ("K1b", "K2"), around(looking_at_hits, AllocateSlots)),
+    Mend("C-KV-37", ("K1", "K1b", "K2"), around(looking_at_hits, AllocateSlots)),
     Mend("C-SCH-25", ("K1b", "K2"), transitions({RollBack: roll_back})),
 )

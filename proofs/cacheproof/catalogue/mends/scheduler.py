@@ -287,6 +287,7 @@ MENDS = (
     Mend("C-ENC-26", ("S2b", "S3"), around_rule(items.freed_with_its_plan, "lose")),
     Mend("C-ENC-27", ("S2b", "S3"), by_rules(items.each_dropped_once)),
     Mend("C-ENC-29", CONNECTED, around_rule(items.loads_without_compute, "fit_item")),
+    Mend("C-ENC-31", ("S1", *SHARING), by_rules(items.room_for_the_first)),
     Mend("C-SCH-1", ("S0",), by_rules(blocked_at_none)),
     Mend("C-SCH-5", QUEUEING, lambda subject: its_blocks_exist(subject)(subject)),
     Mend("C-SCH-8", SHARING, by_rules(before_their_equals)),

@@ -19,9 +19,10 @@ from cachespec.scheduler.configuration import (
     Config,
     ItemIndex,
     Request,
+    encoder_config,
     items_of,
 )
-from cachespec.scheduler.items import cuts, is_apart, is_granted
+from cachespec.scheduler.items import cuts, is_apart, is_granted, up_to
 from cachespec.scheduler.parts import give_up
 from cachespec.scheduler.remote import is_stored
 from cachespec.scheduler.round_state import Fit, Round
@@ -68,6 +69,24 @@ def each_occurrence_looked_at(
     if passed or index in after.relies or not is_granted(config, fit, request, item):
         return after
     return after._replace(relies=(*after.relies, index))
+
+
+def room_for_the_first(era: Table) -> Table:
+    """C-ENC-31: behind a request that waits for an item, no request takes room for one in the step."""
+
+    def fit_item(rules: Table, config: Config, fit: Fit, request: Request, index: ItemIndex, start: int) -> Fit:
+        item = items_of(config, request)[index]
+        passed = fit.refused or fit.tokens <= 0 or is_apart(config, item, start, fit.tokens)
+        held = rules.encoder.view(encoder_config(config), fit.encoder).held
+        if fit.closed and not passed and (request, index) not in held:
+            return up_to(fit, item, start)
+        return era.fit_item(rules, config, fit, request, index, start)
+
+    def passed_over(rules: Table, config: Config, current: Round, request: Request, fit: Fit) -> Round:
+        after = era.passed_over(rules, config, current, request, fit)
+        return after._replace(closed=max(after.closed, fit.refused))
+
+    return era._replace(fit_item=fit_item, passed_over=passed_over)
 
 
 def granted_beside_grants(rules: Table) -> Table:
