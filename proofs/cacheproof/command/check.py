@@ -24,11 +24,13 @@ from cacheproof.present.show.formats import FORMATS
 from cacheproof.present.show.plain import finding_as_text
 from cacheproof.search.campaign import (
     AUTO,
+    MOST_IN_PYTHON,
     OF_SPECIFICATION,
     SHARING,
     Run,
     Task,
     engine_named,
+    is_beyond_python,
     is_for_compiled_code,
     judged_anew,
     run_name,
@@ -152,6 +154,8 @@ def command(
             announce("the large scopes are left out: ask for them with --set large or --scope")
         for reason in reasons:
             announce(f"{reason}. The reference engine goes on")
+    if scope is None:
+        tasks = _within_reach(tasks)
     form = [line for component in chosen if is_added(component) for line in breaches_of(component)]
     for line in form:
         announce(f"warning: {line}: cacheproof prove cannot read this")
@@ -191,6 +195,17 @@ def _unwitnessed(chosen: Sequence[AnyComponent], runs: Sequence[Run]) -> list[st
         for component in chosen
         for name in unwitnessed(component, [run.exploration for run in runs if run.task.component == component.name])
     ]
+
+
+def _within_reach(tasks: list[Task]) -> list[Task]:
+    """The runs that take an engine in Python no hours. Raises InputError if there are none."""
+    near = [task for task in tasks if not is_beyond_python(task)]
+    if not near:
+        raise InputError(f"scopes with more than {MOST_IN_PYTHON:,} states need --engine {NATIVE}, or --scope")
+    if len(near) < len(tasks):
+        left = len(tasks) - len(near)
+        announce(f"{left} runs of more than {MOST_IN_PYTHON:,} states are left out: name one with --scope")
+    return near
 
 
 def _accept(runs: Sequence[Run]) -> list[str]:

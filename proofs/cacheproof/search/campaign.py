@@ -121,6 +121,9 @@ SHARED_FROM = 20_000
 """A run that is expected to have so many states is shared by several processes where these have nothing else to do."""
 SMALL = 1_500
 """States of a scope that asks for progress, up to which an engine that does not judge it explores it by default."""
+MOST_IN_PYTHON = 600_000
+"""A scope with more states is left to compiled code, unless it is asked for by name."""
+
 COMPILED_FROM = 10_000
 """Expected states of a variant's runs from which it is compiled. The compiler takes 4 to 15 seconds."""
 
@@ -324,6 +327,11 @@ def with_faster_engines(tasks: Sequence[Task]) -> tuple[list[Task], list[str]]:
 def is_for_compiled_code(task: Task) -> bool:
     """Whether the scope is large, so that it takes minutes without compilation."""
     return task.engine != NATIVE and scope_named(component_named(task.component), task.scope).set == LARGE
+
+
+def is_beyond_python(task: Task) -> bool:
+    """Whether an engine in Python is to explore so many states that it would take hours."""
+    return task.engine not in (NATIVE, CUDA) and _expected_states(task) > MOST_IN_PYTHON
 
 
 def perform(task: Task, watch: Watch | None = None, effort: Effort = Effort(), shared_by: int = 1) -> Run:

@@ -6,8 +6,14 @@ import pytest
 from tests.command_line import ran
 
 from cacheproof.model.registry import component_named
-from cacheproof.model.scope import DEFAULT, LARGE, scopes_of
-from cacheproof.search.campaign import Task, is_for_compiled_code, tasks_for, with_faster_engines
+from cacheproof.model.scope import DEFAULT, LARGE, SETS, scopes_of
+from cacheproof.search.campaign import (
+    Task,
+    is_beyond_python,
+    is_for_compiled_code,
+    tasks_for,
+    with_faster_engines,
+)
 from cacheproof.search.native import build
 from cacheproof.search.worker import NATIVE, REFERENCE
 
@@ -50,6 +56,24 @@ def test_without_a_compiler_large_scopes_are_explored_if_they_are_asked_for(
     for asked in (("--scope", "five-keys"), ("--set", "large")):
         found = ran(capsys, *lru, *asked)
         assert (found.status, "1 of 1 runs as expected" in found.out) == (0, True)
+
+
+def test_what_takes_python_hours_is_left_to_compiled_code(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    slow = [task.scope for task in tasks_for([MIRROR], sets=SETS) if is_beyond_python(task)]
+    assert slow == ["wide", "crowd", "crowd-and-impatient"]
+    assert not any(map(is_beyond_python, tasks_for([MIRROR], sets=SETS, engine=NATIVE)))
+    assert any(map(is_beyond_python, tasks_for([component_named("ring")], sets=SETS, engine="tensor")))
+    monkeypatch.setattr("cacheproof.search.campaign.MOST_IN_PYTHON", 4_000)
+    lru = ("check", "lru", "--variant", "normative", "--engine", "reference")
+    some = ran(capsys, *lru, "--set", "all")
+    assert (some.status, "five-keys" in some.out) == (0, False)
+    assert "1 runs of more than" in some.err
+    none = ran(capsys, *lru, "--set", "large")
+    assert (none.status, "--engine native, or --scope" in none.err) == (2, True)
+    named = ran(capsys, *lru, "--scope", "five-keys")
+    assert (named.status, "1 of 1 runs as expected" in named.out) == (0, True)
 
 
 def test_the_command_line_says_which_engines_there_are(capsys: pytest.CaptureFixture[str]) -> None:

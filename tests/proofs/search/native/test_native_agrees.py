@@ -10,8 +10,8 @@ import pytest
 
 from cacheproof.foundation.errors import InputError
 from cacheproof.model.plan import Plan
-from cacheproof.model.registry import component_named
-from cacheproof.model.scope import scope_named
+from cacheproof.model.registry import component_named, components
+from cacheproof.model.scope import scope_named, scopes_of
 from cacheproof.releases.exploring import configurations, is_explored
 from cacheproof.search import native, reference
 from cacheproof.search.native import library
@@ -19,7 +19,7 @@ from cacheproof.search.native.build import compiler_of_this_machine
 from cacheproof.search.native.library import translated
 from cacheproof.search.result import Ending, Exploration
 from cacheproof.targets.vllm.eras import table
-from cachespec.kernel import DONE, Outcome
+from cachespec.kernel import DONE, NORMATIVE, Outcome
 from cachespec.lru.configuration import Config
 from cachespec.lru.operations import Touch
 from cachespec.lru.state import Cache
@@ -102,6 +102,8 @@ def test_names_where_ways_meet(tag: str) -> None:
     assert found[0] > 100
 
 
+FEWEST_OF_LARGEST = 600_000
+
 ERAS = sorted({(era.component, era.variant) for era in table().eras if is_explored(era.component)})
 
 
@@ -116,6 +118,34 @@ def test_both_engines_agree_in_the_configurations_of_releases(name: str, tag: st
     for config in configurations(era, at_once=1):
         ours = seen(native.explore(component, variant, config, plan))
         assert ours == seen(reference.explore(component, variant, config, plan)), config
+
+
+LARGEST = [
+    (component.name, scope.name)
+    for component in map(component_named, components())
+    for scope in scopes_of(component)
+    if (scope.expectation(NORMATIVE).states or 0) > FEWEST_OF_LARGEST and NORMATIVE in scope.variants
+]
+"""Scopes that only compiled code has explored to their end."""
+
+
+def test_scopes_are_known_that_only_compiled_code_explores() -> None:
+    assert {("mirror", "crowd"), ("publication", "three-sizes"), ("scheduler", "four-of-two-priorities")} <= {*LARGEST}
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(1_800)
+@pytest.mark.parametrize(("name", "scope"), LARGEST)
+def test_both_engines_agree_on_the_first_levels(name: str, scope: str) -> None:
+    """They agree on all levels before the one in which there are 20,000 states."""
+    component = component_named(name)
+    chosen = scope_named(component, scope)
+    few = native.explore(component, component.normative, chosen.config, replace(chosen.plan, limit_states=20_000))
+    assert few.ending is Ending.STATES
+    plan = replace(chosen.plan, depth=few.depth - 1)
+    ours = seen(native.explore(component, component.normative, chosen.config, plan, threads=2))
+    assert ours == seen(reference.explore(component, component.normative, chosen.config, plan))
+    assert ours[0] > 1_000
 
 
 def test_a_number_that_does_not_fit_is_an_error() -> None:
