@@ -10,7 +10,7 @@ from typing import Any
 from cacheproof.prove.executor import NotFollowedError, Path, SymbolicInteger, path
 from cacheproof.prove.implementation import cells
 from cacheproof.prove.implementation.cells import Cell
-from cacheproof.prove.implementation.finite import agree, choose, value_of
+from cacheproof.prove.implementation.finite import agree, cell_of, choose, value_of
 
 
 class FiniteRow(tuple[Any, ...]):
@@ -120,13 +120,20 @@ class FiniteLine(ReadOnPath):
         return [name for name, rank in enumerate(self.ranks) if value_of(cells.equal(rank, place))]
 
     def agrees(self, other: Any) -> Cell:
-        """The same names in the same order, with the same entries."""
-        unread = type(other) is FiniteLine
-        entries = {} if unread else {self.name(entry): (place, entry) for place, entry in enumerate(other)}
-        same = []
+        """The same names in the same order, with the same entries; which name an entry of the other has may be open."""
+        if type(other) is FiniteLine:
+            both = zip(self.ranks, other.ranks, strict=True)
+            same = [cells.equal(mine, its) for mine, its in both]
+            entries = ((rank, self.entry(name), other.entry(name)) for name, rank in enumerate(self.ranks))
+            same += [cells.some((cells.less(rank, 0), agree(mine, its))) for rank, mine, its in entries]
+            return cells.every(same)
+        named = [(place, cell_of(self.name(entry)), entry) for place, entry in enumerate(other)]
+        same = [cells.some(cells.equal(its, name) for name in range(len(self.ranks))) for _, its, _ in named]
         for name, rank in enumerate(self.ranks):
-            place, entry = (other.ranks[name], other.entry(name)) if unread else entries.get(name, (-1, None))
-            same.append(cells.equal(rank, place))
-            if entry is not None:
-                same.append(cells.some((cells.less(rank, 0), agree(self.entry(name), entry))))
-        return cells.every((cells.at_most(len(entries), len(self.ranks)), *same))
+            meant = [(place, cells.equal(its, name), entry) for place, its, entry in named]
+            same.append(cells.some((cells.equal(rank, -1), *(here for _, here, _ in meant))))
+            for place, here, entry in meant:
+                if here is not False:
+                    alike = cells.every((cells.equal(rank, place), agree(self.entry(name), entry)))
+                    same.append(cells.some((cells.inverse(here), alike)))
+        return cells.every(same)

@@ -6,10 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 BURST = "part of a burst of turns: compared with the sequential rule by lockstep, not proved"
-ROUND = (
-    "part of a round, which is explored beside the specification, not proved: with two requests and two blocks, its "
-    "graph has 7,384 calls, and no solver was given it"
-)
+HOST = "tells the host how much the next call has to do: it decides nothing"
 SETTING = "of a setting that is off at all proved shapes: explored beside the specification, not proved"
 ROWS = "for the serving class, which gives rows to new requests: the specification has no such call"
 PACKING = "packs states for the explorer, which checks each round trip"
@@ -41,31 +38,11 @@ OPEN: Mapping[str, str] = MappingProxyType({
     "cacheimpl.lru.eras": "eras: explored, not proved",
     "cacheimpl.lru.ghosts": "eras: explored, not proved",
     "cacheimpl.object_store.serde": MEMORY,
-    "cacheimpl.scheduler.burst": BURST,
-    "cacheimpl.scheduler.connector:awaits_output": ROUND,
-    "cacheimpl.scheduler.connector:of_items": ROUND,
-    "cacheimpl.scheduler.counts:aligned": ROUND,
-    "cacheimpl.scheduler.counts:filling": ROUND,
-    "cacheimpl.scheduler.counts:length_in_sight": ROUND,
-    "cacheimpl.scheduler.counts:limited": ROUND,
-    "cacheimpl.scheduler.counts:wanted": ROUND,
-    "cacheimpl.scheduler.items:_with_item": ROUND,
-    "cacheimpl.scheduler.items:alone": ROUND,
-    "cacheimpl.scheduler.items:cut_short": ROUND,
-    "cacheimpl.scheduler.items:fitted": ROUND,
-    "cacheimpl.scheduler.items:items_matter": ROUND,
-    "cacheimpl.scheduler.items:items_of": ROUND,
-    "cacheimpl.scheduler.items:returned": ROUND,
-    "cacheimpl.scheduler.items:touched": ROUND,
-    "cacheimpl.scheduler.lines:by_request": ROUND,
-    "cacheimpl.scheduler.lines:by_row": ROUND,
-    "cacheimpl.scheduler.plans:concluded": ROUND,
-    "cacheimpl.scheduler.plans:newest": ROUND,
-    "cacheimpl.scheduler.plans:shown": ROUND,
-    "cacheimpl.scheduler.plans:shown_by": ROUND,
-    "cacheimpl.scheduler.plans:with_parts": ROUND,
-    "cacheimpl.scheduler.plans:with_preempted": ROUND,
-    "cacheimpl.scheduler.readiness": ROUND,
+    "cacheimpl.scheduler.counts:filling": HOST,
+    "cacheimpl.scheduler.items:cut_short": SETTING,
+    "cacheimpl.scheduler.items:items_matter": HOST,
+    "cacheimpl.scheduler.readiness:adapter_fits": SETTING,
+    "cacheimpl.scheduler.readiness:has_adapter_there": SETTING,
     "cacheimpl.scheduler.requests:awaited": SETTING,
     "cacheimpl.scheduler.requests:forgotten": ROWS,
     "cacheimpl.scheduler.requests:nameless": ROWS,
@@ -73,33 +50,13 @@ OPEN: Mapping[str, str] = MappingProxyType({
     "cacheimpl.scheduler.requests:of_turn_before": SETTING,
     "cacheimpl.scheduler.requests:sampled_by_oldest": ROWS,
     "cacheimpl.scheduler.requests:with_later_turns": SETTING,
-    "cacheimpl.scheduler.reserving": ROUND,
-    "cacheimpl.scheduler.rounds": ROUND,
-    "cacheimpl.scheduler.single:considers": ROUND,
-    "cacheimpl.scheduler.single:first_token": ROUND,
-    "cacheimpl.scheduler.single:given_back_from": ROUND,
-    "cacheimpl.scheduler.single:loading_first": ROUND,
-    "cacheimpl.scheduler.single:offered": ROUND,
-    "cacheimpl.scheduler.single:preempted": ROUND,
-    "cacheimpl.scheduler.single:with_room": ROUND,
-    "cacheimpl.scheduler.single:with_slots": ROUND,
-    "cacheimpl.scheduler.single:with_transfer": ROUND,
     "cacheimpl.scheduler.state:empty": PARAMETERS,
-    "cacheimpl.scheduler.transferring:blocks_for": ROUND,
-    "cacheimpl.scheduler.transferring:loading_in_step": ROUND,
-    "cacheimpl.scheduler.transferring:may_be_overwritten": ROUND,
-    "cacheimpl.scheduler.transferring:reserve": ROUND,
-    "cacheimpl.scheduler.transferring:waits_with_blocks": ROUND,
     "cacheimpl.writing:_put_in_place": IN_PLACE,
     "cacheimpl.writing:_put_rows_in_place": IN_PLACE,
 })  # fmt: skip
 """By module, or by module and function: why nothing is proved of it."""
 
-OPEN_OPERATIONS: Mapping[str, Mapping[str, str]] = MappingProxyType({
-    "scheduler": MappingProxyType({
-        "schedule": ROUND,
-    }),
-})  # fmt: skip
+OPEN_OPERATIONS: Mapping[str, Mapping[str, str]] = MappingProxyType({})
 """By component: the operations of which nothing is proved, and why."""
 
 

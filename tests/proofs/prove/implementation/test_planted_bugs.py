@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.planting import Change, planted
-from tests.proofs.prove.implementation import layer_groups_bugs, scheduler_bugs
+from tests.proofs.prove.implementation import layer_groups_bugs, round_bugs, scheduler_bugs
 from tests.proofs.prove.implementation.bug import Bug
 
 from cacheimpl import recency, table
@@ -186,6 +186,7 @@ BUGS = (
     ),
     *layer_groups_bugs.BUGS,
     *scheduler_bugs.BUGS,
+    *round_bugs.BUGS,
 )
 
 
@@ -201,8 +202,10 @@ TAKE_LONG = {
 }
 """Four to nine seconds each. Of the others, `tests/sampling.py` says which are refuted in the tests of a change."""
 
-AT_NIGHT = TAKE_LONG | set(map(identified, (*layer_groups_bugs.BUGS[2:], *scheduler_bugs.BUGS[2:])))
-"""The two that come first stand for the others of these components."""
+AT_NIGHT = TAKE_LONG | set(
+    map(identified, (*layer_groups_bugs.BUGS[2:], *scheduler_bugs.BUGS[2:], *round_bugs.BUGS[1:]))
+)
+"""Those that come first stand for the others of these components."""
 
 
 @pytest.mark.parametrize(

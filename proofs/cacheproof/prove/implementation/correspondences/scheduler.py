@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import fields
 from typing import Any
 
-from torch import Tensor
-from torch.utils._pytree import tree_leaves
-
+from cacheimpl.encoder_cache.state import NO_INPUT
 from cacheimpl.scheduler.layout import nested
 from cacheproof.prove.implementation import cells
+from cacheproof.prove.implementation.budgets import any_budgets, are_positive, initial, parameters, without_budgets
 from cacheproof.prove.implementation.cells import Cell
 from cacheproof.prove.implementation.correspondence import Correspondence, number
 from cacheproof.prove.implementation.correspondences import encoder_cache, kv_blocks
@@ -18,12 +17,12 @@ from cacheproof.prove.implementation.encodings import dense_ranks, within
 from cacheproof.prove.implementation.finite import FiniteMap, FiniteSequence, cell_of, value_of
 from cacheproof.prove.implementation.finite_lists import FiniteLine, FiniteList
 from cacheproof.prove.implementation.tensors import CellTensor
-from cacheproof.prove.implementation.tensors import of as known
 from cachespec.kernel import FROZEN, Operation
 from cachespec.kv_blocks import rolling_back, transitions
-from cachespec.scheduler import configuration, parts, requests, transfers
+from cachespec.kv_blocks.configuration import NOTHING as NO_CONTENT
+from cachespec.scheduler import configuration, parts, requests, rounds, transfers
 from cachespec.scheduler import operations as calls
-from cachespec.scheduler.configuration import LENGTH, Config
+from cachespec.scheduler.configuration import CONTENT, LENGTH, Config
 from cachespec.scheduler.state import (
     ABANDONED,
     LOADED,
@@ -41,24 +40,34 @@ BLOCK_SIZE = kv_blocks.BLOCK_SIZE
 
 
 def blocks_of(config: Config) -> Any:
-    """The KV blocks of this engine; each content is its own hash."""
-    blocks = configuration.kv_config(config)
-    count = 1 + max(content for chain in blocks.chains for content in chain)
-    return blocks._replace(hashes=tuple(range(count)))
+    """The KV blocks of this engine; each content is its own hash. Behind the full blocks of a request is nothing."""
+    blocks = configuration.kv_config(without_budgets(config))
+    positions = -(-config.max_model_len // config.block_size)
+    chains = tuple((*chain, *(NO_CONTENT,) * (positions - len(chain))) for chain in blocks.chains)
+    count = 1 + max(content for chain in chains for content in chain)
+    return blocks._replace(chains=chains, hashes=tuple(range(count)))
 
 
 def readable_blocks(config: Config) -> Any:
     """The KV blocks of this engine, with tuples that are read at unknown positions too."""
-    blocks = configuration.kv_config(config)
+    blocks = configuration.kv_config(without_budgets(config))
     chains = tuple(map(FiniteSequence, blocks.chains))
     return blocks._replace(chains=chains, lengths=FiniteSequence(blocks.lengths))
 
 
 def items_of(config: Config) -> Any:
-    """The encoder cache of this engine; each item claims its length."""
-    rows = (configuration.items_of(config, request) for request in range(len(config.prompts)))
-    claims = tuple(tuple(item[LENGTH] for item in row) for row in rows)
-    return configuration.encoder_config(config)._replace(claims=claims)
+    """The encoder cache of this engine; each item claims its length. A row that has no item is padded."""
+    rows = [configuration.items_of(config, request) for request in range(len(config.prompts))]
+    width = max(1, *map(len, rows))
+    claims = tuple((*(item[LENGTH] for item in row), *(0,) * (width - len(row))) for row in rows)
+    contents = tuple((*(item[CONTENT] for item in row), *(NO_INPUT,) * (width - len(row))) for row in rows)
+    return readable_items(config)._replace(requests=contents, claims=claims)
+
+
+def readable_items(config: Config) -> Any:
+    """The encoder cache of this engine, with any capacity."""
+    cache = configuration.encoder_config(without_budgets(config))
+    return cache._replace(capacity=config.encoder_capacity)
 
 
 class Read:
@@ -162,6 +171,7 @@ def invariant(config: Config, values: Any) -> Iterator[Cell]:
     state = read.state
     yield from kv_blocks.invariant(blocks_of(config), state.kv)
     yield from encoder_cache.invariant(items_of(config), state.encoder)
+    yield from of_the_outputs(config, state.encoder)
     yield from (
         cells.less(rank, 0)
         for queue in (state.encoder.freed, state.encoder.promised, state.encoder.attempted)
@@ -179,6 +189,12 @@ def invariant(config: Config, values: Any) -> Iterator[Cell]:
         yield from of_a_plan(read, place)
 
 
+def of_the_outputs(config: Config, cache: Any) -> Iterator[Cell]:
+    """An entry has the length of the items that show it."""
+    for length, resident, size in zip(items_of(config).sizes, cache.resident.cells, cache.sizes.cells, strict=True):
+        yield cells.some((cells.inverse(resident), cells.equal(size, length) if length > 0 else False))
+
+
 def of_a_request(read: Read, request: int) -> Iterator[Cell]:
     """It waits, or runs, or is gone, or has not arrived; only one that runs has computed anything or holds anything."""
     state, final = read.state, configuration.final_length(read.config, request)
@@ -192,11 +208,30 @@ def of_a_request(read: Read, request: int) -> Iterator[Cell]:
     live = cells.some((runs, waits))
     yield from within([produced], 0, cells.choose(live, final - 1 - read.config.prompts[request], 0))
     yield cells.some((runs, *moving(read, request), cells.equal(state.kv.blocks.cells[request], 0)))
+    yield from of_its_slots(read, request, runs)
     if has_transfers(read.config):
         yield from of_a_transfer(read, request, waits, gone)
     width = state.encoder.held.shape[1]
     held = state.encoder.held.cells[request * width : (request + 1) * width]
-    yield from (cells.some((runs, cells.inverse(one))) for one in held)
+    shown = len(configuration.items_of(read.config, request))
+    yield from (cells.some((runs, cells.inverse(one))) for one in held[:shown])
+    yield from map(cells.inverse, held[shown:])
+
+
+def of_its_slots(read: Read, request: int, runs: Cell) -> Iterator[Cell]:
+    """What a running request has computed has slots, and is written once the step in flight is executed."""
+    state = read.state
+    computed, written, planned = (
+        column.cells[request] for column in (state.computed, state.kv.computed, state.kv.scheduled)
+    )
+    stands = cells.inverse(runs)
+    yield cells.some((stands, cells.equal(planned, computed)))
+    if state.turns.shape[0] > 1:
+        return
+    in_step = cells.equal(state.transfer.cells[request], LOADS_IN_STEP)
+    counts = cells.every((cells.at_most(0, read.row("turns", 0)[request]), cells.inverse(read.row("void", 0)[request])))
+    begun = cells.choose(counts, read.row("starts", 0)[request], computed)
+    yield cells.some((stands, in_step, cells.equal(written, begun)))
 
 
 def moving(read: Read, request: int) -> Iterator[Cell]:
@@ -207,7 +242,7 @@ def moving(read: Read, request: int) -> Iterator[Cell]:
 def of_a_transfer(read: Read, request: int, waits: Cell, gone: Cell) -> Iterator[Cell]:
     """A request that waits for KV, or with it, has not run; loaded tokens have slots, and are not computed before.
 
-    The first step of a request loads only if `loads_later` is off.
+    With loaded KV it has computed just those. The first step of a request loads only if `loads_later` is off.
     """
     phase, brought = (column.cells[request] for column in (read.state.transfer, read.state.brought))
     loading, loaded, abandoned, sending = moving(read, request)
@@ -223,6 +258,7 @@ def of_a_transfer(read: Read, request: int, waits: Cell, gone: Cell) -> Iterator
     yield from within([brought], 0, cells.choose(loads, read.config.prompts[request], 0))
     slots = cells.every((cells.at_most(computed, brought), cells.at_most(brought, planned)))
     yield cells.some((cells.inverse(loads), slots))
+    yield cells.some((cells.inverse(loaded), cells.equal(computed, brought)))
 
 
 def of_a_plan(read: Read, place: int) -> Iterator[Cell]:
@@ -276,6 +312,7 @@ def operations(requests: int) -> Iterator[Operation]:
     yield calls.ResetPrefixCache()
     yield calls.ResetEncoderCache()
     yield calls.ResetRunning()
+    yield calls.Schedule()
     yield calls.Update(0)
     yield calls.BringOutput(0)
     yield calls.LoseOutput(0)
@@ -286,30 +323,40 @@ def operands(operation: Any) -> list[Any]:
     return [getattr(operation, field.name) for field in fields(operation)]
 
 
-def of(shape: str, config: Config, kinds: Collection[type[Operation]], *, nightly: bool = False) -> Correspondence:
-    """In this configuration, these operations."""
-
-    def parameters(_: Any) -> Iterable[CellTensor]:
-        return (known(leaf) for leaf in tree_leaves(one.model().parameters) if isinstance(leaf, Tensor))
-
+def of(
+    shape: str,
+    config: Config,
+    kinds: Collection[type[Operation]],
+    *,
+    nightly: bool = False,
+    budgets: bool = False,
+) -> Correspondence:
+    """In this configuration, these operations. `budgets`: the budgets are any positive numbers."""
     one = Correspondence(
         component="scheduler",
         shape=shape,
         config=config,
-        unknown=lambda: config,
-        parameters=parameters,
+        unknown=lambda: any_budgets(config) if budgets else config,
+        parameters=lambda settings: parameters(one.model(), settings),
         decode=decode,
         invariant=invariant,
         operations=lambda: (call for call in operations(len(config.prompts)) if type(call) in kinds),
         operands=operands,
         valid=valid,
+        initial=lambda settings: initial(one.model(), settings),
         assumed=lambda values: [cells.less(values.kv_clock.cells[0], kv_blocks.LATEST)],
         compared=lambda state: state._replace(worker=()),
-        numbers="any state of these numbers",
+        numbers="any budgets, any state of these numbers" if budgets else "any state of these numbers",
         instead=(
             (parts, "kv_config", readable_blocks),
+            (parts, "encoder_config", readable_items),
             (requests, "kv_config", readable_blocks),
             (requests, "with_rejected", lambda config, state, part, accepted: state),  # only the worker's memory
+            (rounds, "kv_config", readable_blocks),
+            (rounds, "executed_by_workers", lambda rules, config, state, plan, chunks: state),
+            (rounds, "blocks_of", lambda pool, request: ()),  # only chunks of the worker
+            (rounds, "loaded", lambda config, state, request, prefix: state),
+            (rounds, "load_lost", lambda config, state, request, tokens: state),
             (transfers, "kv_config", readable_blocks),
             (transfers, "load_written", lambda config, state, request, tokens: state),  # only the worker's memory
             (transfers, "load_lost", lambda config, state, request, tokens: state),
@@ -321,7 +368,8 @@ def of(shape: str, config: Config, kinds: Collection[type[Operation]], *, nightl
 
 
 def valid(config: Config, state: Any, operation: Any) -> Iterator[Cell]:
-    """A load that fails has brought some blocks, and not all: from those of the hits on."""
+    """Budgets are positive. A load that fails has brought some blocks, and not all: from those of the hits on."""
+    yield from are_positive(config)
     if type(operation) in (calls.FailLoad, calls.FailStep):
         blocks = cell_of(operation.blocks)
         yield from within([blocks], 0, config.max_model_len // config.block_size)
@@ -353,6 +401,21 @@ IN_STEP = ONE._replace(external=(2,), load_failures=1, running_resets=0)
 """One request whose first step loads external KV, and may fail."""
 TRANSFERS = (calls.FinishLoad, calls.FinishSend, calls.FailLoad, calls.Add, calls.Abort, calls.Update)
 
+ALONE = TWO._replace(kv_blocks=1, prompts=(2,), outputs=(2,), items=())
+"""One request of 2 blocks in a pool of 1: `add` does not queue it, and a round in which it runs preempts it."""
+SHORT = ALONE._replace(prompts=(1,), outputs=(2,))
+"""One request of 1 block."""
+ITEM = ALONE._replace(prompts=(2,), outputs=(1,), items=(((0, 0, 2),),))
+"""One request of 1 block, with an item of 2 embeddings: a budget or a cache of 1 has no room for it."""
+PAIR = ALONE._replace(prompts=(1, 1), outputs=(1, 1), max_model_len=2, prefix_caching=0)
+"""Two requests of 1 block, in a pool of 1, without prefix caching."""
+
+
+def round_of(shape: str, config: Config, *, nightly: bool = True, budgets: bool = True) -> Correspondence:
+    """A whole round in this configuration."""
+    return of(shape, config, (calls.Schedule,), nightly=nightly, budgets=budgets)
+
+
 TWO_REQUESTS = "2 requests of 2 + 2 tokens with an item, in 2 blocks"
 ONE_REQUEST = "1 request of 2 + 2 tokens with an item, in 2 blocks"
 RESETS = (calls.ResetPrefixCache, calls.ResetEncoderCache)
@@ -377,4 +440,18 @@ CORRESPONDENCES = (
         nightly=True,
     ),
     of(f"{TWO_REQUESTS}, whose KV is loaded and sent", TWO_MOVED, (calls.FinishLoad, calls.FinishSend, calls.FailLoad)),
+    round_of("1 request of 2 + 2 tokens, in 1 block", ALONE, nightly=False),
+    round_of("1 request of 2 + 2 tokens, in 2 blocks", ALONE._replace(kv_blocks=2)),
+    round_of("1 request of 2 + 1 tokens with an item of 2, in 1 block", ITEM),
+    round_of("1 request of 1 + 2 tokens, in 1 block, two plans in flight", SHORT._replace(ahead=2)),
+    round_of("2 requests of 1 + 1 tokens, in 1 block, without prefix caching", PAIR, budgets=False),
+    round_of("1 request of 2 + 2 tokens, in 2 blocks, whose KV is loaded and sent", MOVED._replace(items=())),
+    round_of(
+        "1 request of 2 + 2 tokens, in 2 blocks, which its first step loads", IN_STEP._replace(items=()), budgets=False
+    ),
+    round_of(
+        "1 request of 2 + 2 tokens with an item, in 1 block, with an encoder connector",
+        ONE._replace(kv_blocks=1, running_resets=0, encoder_connector=(configuration.EXPECTED,)),
+    ),
+    round_of(ONE_REQUEST, ONE, budgets=False),
 )
