@@ -7,8 +7,8 @@ from tests.proofs.prove.implementation.bug import Bug
 from cacheimpl.scheduler import burst, items, plans, reserving, rounds, single
 
 NAME, SCHEDULE = "scheduler", "equal/schedule"
-ALONE, TWO_BLOCKS, ITEM = range(11, 14)
-"""Shapes: one request in one block; in two; one with an item."""
+ALONE, TWO_BLOCKS, ITEM, _, PAIR = range(11, 16)
+"""Shapes: one request in one block; in two; one with an item; two requests in one block."""
 
 BUGS = (
     Bug(single.preempted, "state.ended | victims.any()", "state.ended", NAME, SCHEDULE, ALONE),
@@ -36,4 +36,5 @@ BUGS = (
     Bug(reserving.reserved, "computed <= state.embeds_left", "computed <= state.embeds_left + 1", NAME, SCHEDULE, ITEM),
     Bug(reserving.reserved, "upto - state.encoder.free <= room", "upto >= 0", NAME, SCHEDULE, ITEM),
     Bug(items._with_item, "torch.minimum(fit.tokens, first - start)", "fit.tokens", NAME, SCHEDULE, ITEM),
+    Bug(single.with_room, "state.running >= running - victims", "state.running < victims", NAME, SCHEDULE, PAIR),
 )
