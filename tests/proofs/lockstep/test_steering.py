@@ -230,7 +230,7 @@ def test_planted_bugs_are_found(name: str, tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setenv("CACHEPROOF_HOME", str(tmp_path))
     bug: Bug = BUGS[name]
     with without_shrinking():
-        assert found(bug, "lockstep", 1, 2_000) in ("difference", "breakdown")
+        assert found(bug, "lockstep", 1, 3_000) in ("difference", "breakdown")
 
 
 def test_every_bug_can_be_planted() -> None:
