@@ -330,7 +330,7 @@ def is_for_compiled_code(task: Task) -> bool:
 
 
 def is_beyond_python(task: Task) -> bool:
-    """Whether an engine in Python is to explore so many states that it would take hours."""
+    """Whether the run would take an engine in Python hours."""
     return task.engine not in (NATIVE, CUDA) and _expected_states(task) > MOST_IN_PYTHON
 
 
