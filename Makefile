@@ -90,7 +90,7 @@ nightly-explore: $(READY)
 	$(BIN)/cacheproof explore scheduler --variant S3 --unknown --target vllm==0.33.0 --configurations 200 --states 10000
 
 # The compiled specification finds what the scope files expect of the reference engine; and planted faults are noticed. The largest
-# scopes take 13 GB of memory, and an hour on two cores.
+# scope takes 13 GB of memory.
 nightly-native: $(READY)
 	$(BIN)/cacheproof compile
 	$(BIN)/cacheproof check --set all --engine native
