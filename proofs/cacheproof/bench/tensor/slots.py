@@ -11,6 +11,9 @@ from cacheimpl import kv_blocks
 from cacheimpl.writing import SERVING
 from cacheproof.bench.measure import InTurns, Work
 
+LEAST_STEPS, SLOTS = 16, 4096
+"""After how many steps, or after how many slots if that is later, `RunningDecode` writes the pool"""
+
 
 class TensorDecode(InTurns):
     """Each step registers the full blocks, and gives every running request a slot for one token."""
@@ -55,23 +58,25 @@ class TensorDecode(InTurns):
 
 
 class RunningDecode(InTurns):
-    """The same by `Serving.running`: each step names the new blocks, and the end of a turn writes the pool."""
+    """The same by `Serving.running`: each step names the new blocks, and the pool is written after every few steps."""
 
     def __init__(self, running: int, block_size: int, prompt: int, steps: int, turns: int) -> None:
         tensors = TensorDecode(running, block_size, prompt, steps, turns)
-        self.steps = steps
+        most = max(LEAST_STEPS, SLOTS // running)
+        self.steps, self.unwritten = steps, [min(most, steps - begin) for begin in range(0, steps, most)]
         self.engine = kv_blocks.Serving(tensors.config, running, checked=False)
         self.engine.pool = tensors.pool
         self.running = self.engine.running(range(running), most=tensors.most)
 
     def turn(self, number: int) -> Work:  # noqa: ARG002  # every turn is alike
         """Run `steps` steps and write them into the pool, after an untimed step with its write."""
-        step = self.running.step
+        step, given = self.running.step, list[int]()
         step()
         self.engine.write_pending()
         started = time.process_time()
-        given = [len(step().blocks) for _ in range(self.steps)]
-        self.engine.write_pending()
+        for steps in self.unwritten:
+            given += [len(step().blocks) for _ in range(steps)]
+            self.engine.write_pending()
         seconds = time.process_time() - started
         return Work(self.steps, given, seconds)
 
