@@ -15,6 +15,7 @@ from cacheproof.prove.executor import Demand, NotFollowedError, explore, path
 from cacheproof.prove.finding import IMPLEMENTATION, Finding, Verdict
 from cacheproof.prove.implementation import cells
 from cacheproof.prove.implementation.actions import Turn, name_of, sequential
+from cacheproof.prove.implementation.asking import answer_of, no_answer
 from cacheproof.prove.implementation.cells import Cell, evaluated, term
 from cacheproof.prove.implementation.correspondence import (
     INITIAL,
@@ -40,8 +41,6 @@ DEPTH_LIMIT = 200
 """Decisions on one path of the specification."""
 MOST_RUNS = 12
 """Paths of one operation for which a state is run on both sides."""
-LIMIT_MILLISECONDS = 30_000
-"""For one question; then the obligation is given up."""
 
 
 def ends_alike(turn: Turn, outcome: Outcome | None) -> Cell:
@@ -182,7 +181,7 @@ def _check(step: Step, row: Judgement, demand: Demand) -> None:
     if demand.name != EQUAL or row.runs >= MOST_RUNS:
         return
     solver = _solver(demand.assumptions)
-    if solver.check() == z3.sat:
+    if answer_of(solver) == z3.sat:
         row.runs += 1
         model = solver.model()
         run: Executed = executed(step, model)
@@ -200,12 +199,12 @@ def _allowed(step: Step, model: Any, run: Executed) -> bool:
         for tensor, numbers in zip(step.after, run.after, strict=True)
         for mine, its in zip(tensor.cells, numbers.reshape(-1).tolist(), strict=True)
     ]
-    return bool(_solver([*step.choices, *given, *map(term, results)]).check() == z3.sat)
+    return bool(answer_of(_solver([*step.choices, *given, *map(term, results)])) == z3.sat)
 
 
 def _satisfiable(step: Step) -> bool:
     """Whether a state exists; with `equal`, the equalities are tried by themselves."""
-    return bool(_solver(step.premises).check() == z3.sat)
+    return bool(answer_of(_solver(step.premises)) == z3.sat)
 
 
 def _form(step: Step, row: Judgement) -> None:
@@ -235,7 +234,6 @@ JUDGES: dict[str, Callable[[Step, Judgement], None]] = {EQUAL: _equal, FORM: _fo
 
 def _solver(premises: Sequence[Any]) -> Any:
     solver = z3.SimpleSolver()
-    solver.set("timeout", LIMIT_MILLISECONDS)
     solver.add(*premises)
     return solver
 
@@ -250,12 +248,12 @@ def _ask(
         return True
     solver = _solver(premises)
     solver.add(z3.Not(formula))
-    answer = solver.check()
+    answer = answer_of(solver)
     if answer == z3.unsat:
         return True
     if answer == z3.sat:
         row.verdict, row.detail = Verdict.REFUTED, shown(solver.model())
     else:
         row.verdict = Verdict.GAVE_UP
-        row.detail = f"no answer within {LIMIT_MILLISECONDS // 1000} s at {one.shape}"
+        row.detail = f"{no_answer()} at {one.shape}"
     return False

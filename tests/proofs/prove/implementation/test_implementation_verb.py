@@ -19,7 +19,7 @@ from cacheproof.present.evidence import evidence
 from cacheproof.prove import session
 from cacheproof.prove.executor import NotFollowedError
 from cacheproof.prove.finding import Verdict
-from cacheproof.prove.implementation import prover
+from cacheproof.prove.implementation import asking, prover
 from cacheproof.prove.implementation.correspondence import INITIAL
 from cacheproof.prove.implementation.prover import EQUAL, STATEMENTS, prove_place
 from cacheproof.prove.session import CORRESPONDENCES
@@ -84,7 +84,8 @@ def test_larger_shapes_are_in_the_set_all() -> None:
 
 
 def test_a_question_without_an_answer_is_given_up_at_its_shape(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prover, "LIMIT_MILLISECONDS", 1)
+    monkeypatch.setattr(asking, "LIMIT_SECONDS", 0.0)
+    monkeypatch.setattr(asking, "LOOK_SECONDS", 0.002)
     (row,) = prove_place(CORRESPONDENCES["lru"][0], "put", only=EQUAL)
     assert row.verdict is Verdict.GAVE_UP
     assert "at 3 keys" in row.detail

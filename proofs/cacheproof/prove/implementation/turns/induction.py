@@ -18,6 +18,7 @@ import z3  # type: ignore[import-untyped]  # z3 ships no types
 from cacheproof.prove.executor import NotFollowedError
 from cacheproof.prove.finding import IMPLEMENTATION_TURNS, Finding, Verdict
 from cacheproof.prove.implementation import cells
+from cacheproof.prove.implementation.asking import answer_of, no_answer
 from cacheproof.prove.implementation.cells import Cell, term
 from cacheproof.prove.implementation.tensors import CellTensor
 from cacheproof.prove.implementation.turns.tracing import Function, Inputs, Traced, traced_burst
@@ -36,7 +37,6 @@ from cacheproof.prove.implementation.turns.turn import (
     Written,
 )
 
-LIMIT_MILLISECONDS = 30_000
 STATEMENTS = {
     "first": "before the first turn, the carried numbers satisfy the invariant, and the pool is that of the burst",
     "kept": "each turn keeps the invariant of the carried numbers",
@@ -169,23 +169,21 @@ Claim = tuple[str, list[Cell], Cell]
 
 def _asked(what: str, premises: Sequence[Cell], claim: Cell) -> tuple[Verdict, str]:
     solver = z3.Solver()
-    solver.set("timeout", LIMIT_MILLISECONDS)
     solver.add(*map(term, premises), z3.Not(term(claim)))
-    answer = solver.check()
+    answer = answer_of(solver)
     if answer == z3.unsat:
         return Verdict.PROVED, ""
     if answer == z3.sat:
         numbers = solver.model()
         shown = sorted(f"{one.name()} = {numbers[one]}" for one in numbers.decls() if one.arity() == 0)
         return Verdict.REFUTED, f"{what} differs for {', '.join(shown)}"
-    return Verdict.GAVE_UP, f"{what}: no answer within {LIMIT_MILLISECONDS // 1000} s"
+    return Verdict.GAVE_UP, f"{what}: {no_answer()}"
 
 
 def _check(conditions: Sequence[Cell]) -> Any:
     solver = z3.Solver()
-    solver.set("timeout", LIMIT_MILLISECONDS)
     solver.add(*map(term, conditions))
-    return solver.check()
+    return answer_of(solver)
 
 
 class _Induction:
