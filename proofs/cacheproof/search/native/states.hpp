@@ -1,6 +1,6 @@
 // The set of known states, and what a thread remembers of the steps that it did lately.
 #pragma once
-#include "bytes.hpp"
+#include "packing.hpp"
 #include <vector>
 #if __has_include(<sys/mman.h>)
 #include <sys/mman.h>
@@ -8,7 +8,6 @@
 
 namespace cp {
 
-inline uint64_t word_at(const uint8_t* data) { uint64_t x; std::memcpy(&x, data, 8); return x; }
 inline uint64_t multiplied(uint64_t a, uint64_t b) { const auto made = (unsigned __int128)a * b; return uint64_t(made) ^ uint64_t(made >> 64); }
 inline uint64_t hashed(const uint8_t* data, size_t size) {  // sixteen bytes at a time; the last ones overlap those before
     constexpr uint64_t A = 0x9e3779b97f4a7c15ull, B = 0xe7037ed1a0b428dbull;
@@ -50,62 +49,6 @@ inline bool same_bytes(const uint8_t* a, const uint8_t* b, size_t size) {
 }
 inline bool same(const Row& a, const Row& b) { return a.size == b.size && same_bytes(a.data, b.data, a.size); }
 
-// A row is kept packed, in words of eight bytes: four bytes hold those of which no byte is above 15, as most are. The number of
-// words comes first, then a bit for each that says whether it is packed. Zeros fill the last word; a state says where it ends.
-struct Packing {
-    static constexpr uint64_t HIGH = 0xf0f0f0f0f0f0f0f0ull;
-    static constexpr size_t WORD = 8;
-    static size_t words_of(size_t size) { return (size + WORD - 1) / WORD; }
-    static size_t most(size_t size) { return Bytes::NUMBER + words_of(words_of(size)) + words_of(size) * WORD; }
-    static uint8_t* pack(const uint8_t* from, size_t size, uint8_t* to) {  // `WORD` bytes may be read behind the end: they are zeros
-        const size_t words = words_of(size);
-        to = write(to, Int(words));
-        uint8_t* const marks = to;
-        to += words_of(words);
-        std::memset(marks, 0, size_t(to - marks));
-        for (size_t i = 0; i < words; ++i) {
-            uint64_t x = word_at(from + i * WORD);
-            if (x & HIGH) { std::memcpy(to, &x, WORD); to += WORD; continue; }
-            marks[i / WORD] |= uint8_t(1 << i % WORD);
-            x = (x | x >> 4) & 0x00ff00ff00ff00ffull;
-            x = (x | x >> 8) & 0x0000ffff0000ffffull;
-            const auto half = uint32_t(x | x >> 16);
-            std::memcpy(to, &half, sizeof half);
-            to += sizeof half;
-        }
-        return to;
-    }
-    static const uint8_t* unpack(const uint8_t* from) {  // in the arena
-        const auto words = size_t(take<Int>(from));
-        const uint8_t* const marks = from;
-        from += words_of(words);
-        auto* const made = room<uint8_t>(Int(words * WORD));
-        for (size_t i = 0; i < words; ++i) {
-            uint64_t x = 0;
-            if (marks[i / WORD] >> i % WORD & 1) {
-                std::memcpy(&x, from, WORD / 2);
-                from += WORD / 2;
-                x = (x | x << 16) & 0x0000ffff0000ffffull;
-                x = (x | x << 8) & 0x00ff00ff00ff00ffull;
-                x = (x | x << 4) & 0x0f0f0f0f0f0f0f0full;
-            } else {
-                std::memcpy(&x, from, WORD);
-                from += WORD;
-            }
-            std::memcpy(made + i * WORD, &x, WORD);
-        }
-        return made;
-    }
-};
-template <class T> void put_packed(Bytes& out, Bytes& plain, const T& a) {
-    plain.clear();
-    put(plain, a);
-    plain.need(Packing::WORD);
-    std::memset(plain.last, 0, Packing::WORD);
-    out.need(Packing::most(plain.size()));
-    out.last = Packing::pack(plain.data(), plain.size(), out.last);
-}
-
 // An open table from hashes to numbers; the caller compares the rows, so that equal hashes are not taken for equal states.
 struct Table {
     static constexpr size_t LEAST = size_t(1) << 10;
@@ -135,34 +78,42 @@ struct Table {
 };
 
 struct Known {  // every state that was found, by its number, as bytes; while threads look in it, nothing is added
-    static constexpr size_t CHUNK = size_t(1) << 20, MOST = UINT32_MAX - 1;
+    static constexpr size_t CHUNK = size_t(1) << 20, MOST = UINT32_MAX - 1, FRONT = 5;
+    static constexpr uint8_t LONG = 255;  // the size does not fit into a byte, and four bytes with it follow
     std::vector<uint8_t*> chunks;
     size_t used = CHUNK;
-    std::vector<const uint8_t*> rows;  // four bytes of size, then the state
+    std::vector<const uint8_t*> rows;  // the size, then the state
     Table table;
     Known() = default;
     Known(const Known&) = delete;
     ~Known() { for (auto* each : chunks) std::free(each); }
     size_t size() const { return rows.size(); }
     size_t bytes() const { return chunks.size() * CHUNK + rows.size() * sizeof rows[0] + table.cells.size() * sizeof table.cells[0]; }
-    Row row(size_t number) const { Row found; std::memcpy(&found.size, rows[number], 4); found.data = rows[number] + 4; return found; }
+    Row row(size_t number) const {
+        const uint8_t* in = rows[number];
+        uint32_t size = *in++;
+        if (size == LONG) { std::memcpy(&size, in, sizeof size); in += sizeof size; }
+        return {in, size};
+    }
     // What a look-up is about to read, step by step, so that it waits for several rows at once.
     void fetch_cell(uint64_t hash) const { __builtin_prefetch(&table.cells[hash >> table.shift]); }
     size_t fetch_place(uint64_t hash) const { const size_t found = table.find(hash, [](size_t) { return true; }); if (found != SIZE_MAX) __builtin_prefetch(&rows[found]); return found; }
     void fetch_row(size_t number) const { if (number != SIZE_MAX) { __builtin_prefetch(rows[number]); __builtin_prefetch(rows[number] + 64); } }
     size_t find(const Row& wanted, uint64_t hash) const { return table.find(hash, [&](size_t number) { return same(row(number), wanted); }); }
     size_t add(const Row& added, uint64_t hash) {  // its number
-        const size_t size = added.size + 4;
+        const size_t size = added.size + (added.size < LONG ? 1 : FRONT);
         if (rows.size() >= MOST) fail("more states than can be numbered");
         if (size > CHUNK) fail("a state that is too large");
         if (used + size > CHUNK) {
-            chunks.push_back(static_cast<uint8_t*>(std::malloc(CHUNK)));
+            chunks.push_back(static_cast<uint8_t*>(std::malloc(CHUNK + Packing::BEHIND)));
             if (!chunks.back()) fail("no memory is left");
             used = 0;
         }
-        uint8_t* own = chunks.back() + used;
-        std::memcpy(own, &added.size, 4);
-        std::memcpy(own + 4, added.data, added.size);
+        uint8_t* const own = chunks.back() + used;
+        const bool is_long = added.size >= LONG;
+        *own = is_long ? LONG : uint8_t(added.size);
+        if (is_long) std::memcpy(own + 1, &added.size, sizeof added.size);
+        std::memcpy(own + size - added.size, added.data, added.size);
         used += size;
         rows.push_back(own);
         if (table.is_full()) grow();

@@ -208,6 +208,7 @@ HEADERS = (
     "runtime.hpp",
     "bytes.hpp",
     "names.hpp",
+    "packing.hpp",
     "states.hpp",
     "owners.hpp",
     "threads.hpp",

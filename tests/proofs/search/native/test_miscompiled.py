@@ -69,7 +69,8 @@ IN_HEADERS = (
     ("explorer.hpp", "own.stays = eq(own.moved.f0, state);", "own.stays = true;"),
     ("explorer.hpp", "{row.data() + forms[i].begin, forms[i].size}", "{row.data() + forms[0].begin, forms[0].size}"),
     ("explorer.hpp", "unseen[i] = unseen.back();", ""),
-    ("states.hpp", "marks[i / WORD] |= uint8_t(1 << i % WORD);", "marks[i / WORD] |= uint8_t(1 << i % 2);"),
+    ("packing.hpp", "second.bits << first.size", "second.bits << second.size"),
+    ("packing.hpp", "<< 8 * own.count++;", "<< 4 * own.count++;"),
     ("memory.hpp", "if (!before(*at, at[-1])) continue;", "if (before(*at, at[-1])) continue;"),
     ("blake.hpp", "c = __builtin_shufflevector(c, c, 2, 3, 0, 1);", ""),
 )
@@ -219,13 +220,26 @@ def test_states_that_two_threads_find_are_one(alone: Path) -> None:
 
 
 @pytest.mark.nightly
-def test_large_numbers_are_kept_whole(alone: Path) -> None:
-    """Half a byte does not hold the bytes of these sizes."""
+@pytest.mark.parametrize(
+    ("right", "wrong"), [("HIGH = 0xf0f0f0f0f0f0f0f0ull", "HIGH = 0"), ("held >>= used;", "held >>= begun.size;")]
+)
+def test_large_numbers_are_kept_whole(alone: Path, right: str, wrong: str) -> None:
+    """Half a byte does not hold the bytes of these sizes, and the code has no short form of them."""
     config = Config(capacity=20, sizes=(10, 10, 20), grown=(20, 20, 20), lookups=1, pins=1)
     assert not differs(config)
-    replaced(alone / "states.hpp", "HIGH = 0xf0f0f0f0f0f0f0f0ull", "HIGH = 0")
+    replaced(alone / "packing.hpp", right, wrong)
     library._LOADED.clear()
     assert differs(config)
+
+
+@pytest.mark.nightly
+def test_long_rows_are_kept_whole(alone: Path) -> None:
+    """Every row counts as a long one, and has its size in four bytes."""
+    replaced(alone / "states.hpp", "LONG = 255", "LONG = 3")
+    assert not differs()
+    replaced(alone / "states.hpp", "in += sizeof size; }", "}")
+    library._LOADED.clear()
+    assert differs()
 
 
 def check_function(monkeypatch: pytest.MonkeyPatch, bug: tuple[str, str, str]) -> None:
