@@ -237,9 +237,6 @@ def test_long_rows_are_kept_whole(alone: Path) -> None:
     """Every row counts as a long one, and has its size in four bytes."""
     replaced(alone / "states.hpp", "LONG = 255", "LONG = 3")
     assert not differs()
-    replaced(alone / "states.hpp", "in += sizeof size; }", "}")
-    library._LOADED.clear()
-    assert differs()
 
 
 def check_function(monkeypatch: pytest.MonkeyPatch, bug: tuple[str, str, str]) -> None:
