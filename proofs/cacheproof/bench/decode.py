@@ -2,8 +2,8 @@
 
 Every request writes one token a step, so 1 in 16 needs a new block, and as many blocks become full and are registered.
 A turn has at least 16 steps and 32,768 slots, after an untimed step: shorter turns of few requests measure how much of
-their memory the other contenders have pushed out of the processor's caches. The contents of the blocks are known before;
-`hashes` and `burst` measure the hashing.
+their memory the other contenders have pushed out of the processor's caches. The contents of the blocks are known
+before; `hashes` and `burst` measure the hashing.
 """
 
 from __future__ import annotations

@@ -50,11 +50,11 @@ class Part(NamedTuple):
 def part_of(proof: Proof) -> Part:
     """The component that the proof is about, as a part of others.
 
-    A proof by invariants is about the operations of its variant. One without, as that of a scheduling step, says
-    something of each plan by itself, whatever the other operations do.
+    A proof by invariants is about the operations of its variant, or about the functions that it names. One without
+    invariants, as that of a scheduling step, says something of each plan by itself, whatever the other operations do.
     """
     variant = proof.variant if proof.invariants else component_named(proof.component).normative
-    transitions = [unwrapped(each)[0] for each in variant.transitions.values()]
+    transitions = proof.functions or [unwrapped(each)[0] for each in variant.transitions.values()]
     return Part(
         proof.component,
         ".".join(variant.state.__module__.split(".")[:2]),

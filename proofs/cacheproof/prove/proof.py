@@ -89,6 +89,8 @@ class Proof:
     """For a map of the state whose keys are counted by kind: `config -> (key -> kind)`, over terms."""
     by_value: tuple[str, ...] = ()
     """Those maps whose kind belongs to the value."""
+    functions: tuple[Callable[..., Any], ...] = ()
+    """What the operations call, if others embed the state and call these functions instead of the operations."""
 
     def of(self, variant: Variant[Any, Any, Any]) -> Proof:
         """The same claims about another variant."""

@@ -86,7 +86,7 @@ def counts_fit(config: Config, view: View) -> bool:
 SAFETY: tuple[Safety[Config, View], ...] = (
     Safety(
         "SHM-1",
-        "live chunks lie inside the memory, none wraps around its end, and no two overlap",
+        "live chunks lie inside the data area, none wraps around its end, and no two overlap",
         chunks_do_not_overlap,
         lambda c, v: len(v.chunks) > 1,
     ),

@@ -13,11 +13,13 @@ from cacheproof.prove.composition import Part, judged, part_of, program_of, prom
 from cacheproof.prove.finding import Verdict
 from cacheproof.prove.obligations import encoder_cache as proofs_of_encoder_cache
 from cacheproof.prove.obligations import kv_blocks as proofs_of_kv_blocks
+from cacheproof.prove.obligations import ring as proofs_of_ring
 from cacheproof.prove.session import all_proofs
-from cachespec import encoder_cache, kv_blocks
+from cachespec import encoder_cache, kv_blocks, ring
 from cachespec.encoder_cache import NORMATIVE_ENCODER_CACHE, FreeInput
 from cachespec.encoder_cache.transitions import wake
 from cachespec.kernel import DONE, Outcome
+from cachespec.object_store import writer
 from cachespec.scheduler import NORMATIVE_SCHEDULER, Compile, Config
 from cachespec.scheduler.configuration import encoder_config, kv_config
 from cachespec.scheduler.state import State
@@ -63,6 +65,10 @@ def by_an_era(config: Config, state: State, op: Compile) -> Result:
     return state._replace(kv=kv), DONE
 
 
+def reserving_by_itself(config: ring.Config, one: ring.Ring, payload: int) -> tuple[ring.Ring, Outcome]:
+    return one._replace(end=one.end + payload), DONE
+
+
 def test_the_part_s_own_operations_are_called() -> None:
     assert verdict_of(calling) == (Verdict.PROVED, "")
 
@@ -97,10 +103,21 @@ def test_a_part_that_is_never_called_is_vacuous() -> None:
 
 
 def test_wholes_have_the_promises_of_their_parts() -> None:
-    assert wholes(all_proofs()) == ("engine", "scheduler")
+    assert wholes(all_proofs()) == ("engine", "object_store", "scheduler")
+    assert promises(component_named("object_store"), all_proofs()) == {"SHM-1": "ring"}
     assert promises(component_named("scheduler"), all_proofs()) == {
         **dict.fromkeys(("ENC-1", "ENC-2", "ENC-2/freeable", "ENC-3", "ENC-5"), "encoder_cache"),
         **dict.fromkeys(("KV-1", "KV-2"), "kv_blocks"),
     }
     engine = promises(component_named("engine"), all_proofs())
-    assert (engine["MIR-1"], engine["SCH-1"], engine["ENC-2"]) == ("mirror", "scheduler", "encoder_cache")
+    named = [engine[name] for name in ("MIR-1", "SCH-1", "ENC-2", "SHM-1")]
+    assert named == ["mirror", "scheduler", "encoder_cache", "ring"]
+
+
+def test_the_object_store_changes_its_ring_by_the_ring_s_functions_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    part, store = part_of(proofs_of_ring.CHUNKS), component_named("object_store")
+    assert judged(part, program_of(store.normative, store.config)) == (Verdict.PROVED, "")
+    monkeypatch.setattr(writer, "reserve", reserving_by_itself)
+    verdict, detail = judged(part, program_of(store.normative, store.config))
+    assert verdict is Verdict.REFUTED
+    assert "makes a state of ring by itself" in detail

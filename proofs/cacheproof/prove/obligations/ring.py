@@ -2,13 +2,16 @@
 
 The claims are about the addresses of chunks. The memory and the issued handles do not matter to them: any functions
 replace those that write and read them. That a writer that starts again has an empty ring is explored, not proved.
+
+`PROOF` is about the component. `CHUNKS` says the same of `chunks.py` alone, which the object store embeds: which chunks
+may go is any rule, and the operations are the calls of whoever embeds a ring.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import z3  # type: ignore[import-untyped]  # z3 ships no types
@@ -20,7 +23,7 @@ from cacheproof.prove.proof import Invariant, Law, Move, Proof
 from cacheproof.prove.sequences import length
 from cacheproof.prove.states import unchanged
 from cachespec import ring
-from cachespec.kernel import Code
+from cachespec.kernel import Code, Operation, Outcome, Variant
 from cachespec.ring import Config, chunks, transitions
 from cachespec.ring.operations import Allocate, Clear, Free, Restart
 
@@ -120,9 +123,9 @@ def window(shape: Geometry, laps: int) -> Term:
     return z3.And(start, extent, oldest, empty)
 
 
-def of_ring(formula: Callable[[Geometry], Term]) -> Callable[[Any, Segment], SymbolicBoolean]:
-    """A formula about the ring that is in a segment."""
-    return lambda config, segment: SymbolicBoolean(formula(Geometry(config, segment.ring)))
+def of_ring(formula: Callable[[Geometry], Term]) -> Callable[[Any, Any], SymbolicBoolean]:
+    """A formula about a ring, or about that in a segment."""
+    return lambda config, state: SymbolicBoolean(formula(Geometry(config, getattr(state, "ring", state))))
 
 
 INVARIANTS = (
@@ -233,6 +236,12 @@ LAWS = (
 
 
 def freeing(entry: Locals, now: Locals) -> Iterable[Any]:
+    """As `oldest_go`, and none of them has a handle that is not answered."""
+    yield from oldest_go(entry, now)
+    yield SymbolicBoolean(held_stays(held_by(now["may_go"]), entry["ring"], now["ring"]))
+
+
+def oldest_go(entry: Locals, now: Locals) -> Iterable[Any]:
     """So many of the oldest are gone; the start may have come into the second lap."""
     config, before, one = now["config"], entry["ring"], now["ring"]
     shape, old = Geometry(config, one), Geometry(config, before)
@@ -241,7 +250,6 @@ def freeing(entry: Locals, now: Locals) -> Iterable[Any]:
     moved = old.start + old.distance(shape.id_start)
     yield SymbolicBoolean(z3.Implies(shape.count > 0, z3.And(shape.end == old.end, shape.start == moved)))
     yield SymbolicBoolean(z3.And(old.start < old.capacity, shape.modulus == old.modulus))
-    yield SymbolicBoolean(held_stays(held_by(now["may_go"]), before, one))
 
 
 def held_by(may_go: Any) -> Any:
@@ -294,6 +302,8 @@ def environment(config: Any, operation: Any) -> Iterable[Any]:
     yield both(config.header >= 2, config.capacity > config.header, config.modulus >= 2, config.readers >= 1)
     if type(operation) is Allocate:
         yield both(operation.content >= 0, operation.content < length(config.sizes))
+    if type(operation) is Reserve:
+        yield both(operation.payload >= 1)
 
 
 PROOF = Proof(
@@ -313,4 +323,86 @@ PROOF = Proof(
     fresh=fresh,
 )
 
-PROOFS = (PROOF,)
+# The chunks alone ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Reserve(Operation):
+    """Room for a chunk with so many units of payload."""
+
+    payload: int
+
+
+@dataclass(frozen=True, slots=True)
+class FreeOldest(Operation):
+    """The oldest go, up to so many units, and up to the first that may not go: any rule has one such, or none."""
+
+    want: int
+    kept: int
+
+
+@dataclass(frozen=True, slots=True)
+class FreeAll(Operation):
+    """All go, up to the first that may not."""
+
+    kept: int
+
+
+def reserve(config: Config, one: Ring, op: Reserve) -> tuple[Ring, Outcome]:
+    """As whoever embeds a ring calls it."""
+    return chunks.reserve(config, one, op.payload)
+
+
+def free_oldest(config: Config, one: Ring, op: FreeOldest) -> tuple[Ring, Outcome]:
+    """Likewise."""
+    return chunks.free_chunks(config, one, lambda identity: identity != op.kept, op.want)
+
+
+def free_all(config: Config, one: Ring, op: FreeAll) -> tuple[Ring, Outcome]:
+    """Likewise."""
+    return chunks.clear_chunks(config, one, lambda identity: identity != op.kept)
+
+
+def calls(config: Config, one: Ring) -> list[Operation]:
+    """For the witnesses."""
+    kept = (-1, 1)
+    return [*map(Reserve, config.sizes), *(FreeOldest(1, each) for each in kept), *map(FreeAll, kept)]
+
+
+CHUNKS = Proof(
+    component="ring",
+    variant=Variant(
+        tag=NORMATIVE.tag,
+        title="the chunks of the normative ring",
+        state=chunks.Ring,
+        initial=lambda config, containers: chunks.empty_ring(containers),
+        transitions={Reserve: reserve, FreeOldest: free_oldest, FreeAll: free_all},
+        view=lambda config, one: one,
+        alphabet=calls,
+    ),
+    config=Config,
+    invariants=INVARIANTS,
+    laws=(
+        Law(
+            "SHM-6",
+            "what goes is the oldest, ids one after the other, and nothing else moves",
+            (FreeOldest, FreeAll),
+            lambda move: SymbolicBoolean(oldest_went(move.config, move.before, move.after)),
+        ),
+        Law(
+            "SHM-7",
+            "a refused allocation changes nothing",
+            (Reserve,),
+            lambda move: unchanged(move.before, move.after),
+            lambda move: move.outcome.code is Code.REFUSED,
+        ),
+    ),
+    witnesses=(Config(capacity=7, modulus=3, sizes=(1, 2), wants=(), outstanding=0),),
+    environment=environment,
+    loops=(Loop(chunks.free_chunks, "loops", oldest_go, (lambda local: local["ring"].starts.length,)),),
+    modules=modules_of(ring),
+    fresh=fresh,
+    functions=(chunks.reserve, chunks.free_chunks, chunks.clear_chunks),
+)
+
+PROOFS = (PROOF, CHUNKS)

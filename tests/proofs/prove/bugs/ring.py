@@ -1,4 +1,4 @@
-"""A bug for each claim that is proved of the ring."""
+"""A bug for each claim that is proved of the ring, and of its chunks alone."""
 
 from __future__ import annotations
 
@@ -37,3 +37,25 @@ BUGS = (
         "SHM-7/allocate",
     ),
 )
+
+OF_CHUNKS = (
+    Bug(chunks.candidate, "$at + $total <= $config.capacity", "$at + $total <= $config.capacity + 1", "SHM-1/reserve"),
+    Bug(chunks.reserve, "end=$address + $total", "end=$address + payload", "SHM-1/extent/reserve"),
+    Bug(chunks.reserve, "successor($config, $ring.id_end)", "$ring.id_end", "SHM-4/ids/reserve"),
+    Bug(
+        chunks.reserve,
+        "$ring.starts.set($ring.id_end, $address)",
+        "$ring.starts.set($ring.id_end, 0)",
+        "SHM-6/order/reserve",
+    ),
+    Bug(chunks.reserve, "return ($ring, REFUSED)", "return ($ring._replace(start=1), REFUSED)", "SHM-7/reserve"),
+    Bug(chunks.rebased, "$ring.start - $config.capacity", "$ring.start", "SHM-1/lap/free_oldest"),
+    Bug(
+        chunks.rebased,
+        "$ring._replace(start=$start, end=$end)",
+        "$ring._replace(start=$start, end=$end, id_end=0)",
+        "SHM-6/free_all",
+    ),
+    Bug(chunks.without_oldest, "$ahead + $config.capacity", "$ahead", "loops/free_oldest"),
+)
+"""For the claims about the chunks alone."""
