@@ -270,6 +270,7 @@ def test_a_fault_in_a_header_is_noticed(
     assert text.count(right) == 1
     (tmp_path / header).write_text(text.replace(right, wrong), encoding="utf-8")
     monkeypatch.setattr(build, "HERE", tmp_path)
+    monkeypatch.setattr(compiled, "COMPARING_SECONDS", 5.0)  # one of the faults makes it endless
     monkeypatch.setattr(compiled, "judged", lambda mutant, *_, **__: MutantResult(mutant.name, "", Fate.OPEN, "left"))
     library = Library(lamp, every, tmp_path)
     limits = Limits(seconds=1.0)
