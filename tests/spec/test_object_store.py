@@ -264,6 +264,21 @@ def test_a_handle_that_is_never_settled_is_found_in_the_end() -> None:
     assert "SHM-8" in {violation.property for violation in found.violations}
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        Change(writer.stored_part, "$writing._replace(data=1)", "$writing"),
+        Change(writer.continued, "$writing.header == 1 and $writing.data == 1", "False"),
+    ],
+    ids=["the data never counts as stored", "the writer never ends"],
+)
+def test_a_chunk_that_never_becomes_visible_is_found_in_the_end(change: Change) -> None:
+    scope = scope_named(COMPONENT, "stored-in-parts")
+    with planted(change):
+        found = explore(COMPONENT, NORMATIVE_STORE, scope.config, scope.plan)
+    assert "SHM-10/visible" in {violation.property for violation in found.violations}
+
+
 def test_workers_that_know_what_they_have_do_not_mind_being_sent_it_again() -> None:
     """C-SHM-6 is repaired by the readers alone: with the released way to resume, nothing breaks."""
     config = scope_named(COMPONENT, "resumed").config._replace(requests=((0,), (1,)))

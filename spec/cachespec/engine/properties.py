@@ -17,7 +17,7 @@ from cachespec.scheduler.properties import POOLING
 from cachespec.scheduler.worker import UNWRITTEN, holds
 from cachespec.scheduler.worker_properties import WORKER_SAFETY, is_crossed, last_tokens
 
-CONFIGURED = ("SHM-11",)
+CONFIGURED = ("SHM-11", "SHM-10/visible")
 """Properties of the object store that speak of what an engine's configuration does not vary."""
 
 OF_OTHERS = tuple(rule.name for rule in (*WORKER_SAFETY, *CONNECTED, *POOLING))
@@ -165,6 +165,10 @@ SAFETY: tuple[Safety[Config, View], ...] = (
 PROGRESS: tuple[Progress[Config, View], ...] = (
     Progress("X-3/answered", "every request that was sent is eventually finished, rejected or aborted", somebody_waits),
     *lifted_progress(mirror.COMPONENT.progress, config=mirror_config, view=lambda view: view.mirror),
-    *lifted_progress(object_store.COMPONENT.progress, config=store_config, view=lambda view: view.store),
+    *lifted_progress(
+        (rule for rule in object_store.COMPONENT.progress if rule.name not in CONFIGURED),
+        config=store_config,
+        view=lambda view: view.store,
+    ),
     *lifted_progress(scheduler.COMPONENT.progress, config=scheduler_config, view=lambda view: view.scheduler),
 )

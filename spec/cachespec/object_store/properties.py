@@ -351,4 +351,5 @@ def is_unsettled(config: Config, view: View) -> bool:
 
 PROGRESS: tuple[Progress[Config, View], ...] = (
     Progress("SHM-8", "every issued handle is eventually acknowledged or revoked", is_unsettled),
+    Progress("SHM-10/visible", "a chunk that P0 begins to write eventually becomes visible", lambda c, v: v.writing),
 )
