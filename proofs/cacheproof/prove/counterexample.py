@@ -8,6 +8,7 @@ import z3  # type: ignore[import-untyped]  # z3 ships no types
 
 from cacheproof.prove.containers import SymbolicMap, SymbolicQueue
 from cacheproof.prove.executor import SymbolicBoolean, SymbolicInteger, Term
+from cacheproof.prove.fifo import Fifo
 from cacheproof.prove.histories import Log, Opaque, Pool
 from cacheproof.prove.sequences import SymbolicSequence, Unknown
 from cacheproof.prove.shapes import Shape
@@ -36,6 +37,8 @@ class _Reader:
             return str(self._value(value.term)).replace("!val!", " ")
         if type(value) is Log:
             return self._log(value)
+        if type(value) is Fifo:
+            return self._fifo(value)
         if type(value) is Pool:
             return "(" + ", ".join(["…", *(self.show(one) for one in value.added)]) + ")"
         if type(value) is Unknown:
@@ -72,6 +75,11 @@ class _Reader:
         messages = [self.show(log.at(z3.IntVal(sequence))) for sequence in shown]
         orders = [self.show(Opaque(log.orders[sequence])) for sequence in range(first, shown.stop + 1)]
         return f"Log({', '.join(messages) or 'empty'}; orders from {first}: {', '.join(orders)})"
+
+    def _fifo(self, queue: Fifo) -> str:
+        first, after = (self._value(term).as_long() for term in (queue.first, queue.next))
+        shown = [self.show(queue.at(z3.IntVal(number))) for number in range(first, min(after, first + MOST_SHOWN))]
+        return "(" + ", ".join([*shown, *(["…"] if after - first > MOST_SHOWN else [])]) + ")"
 
     def _sequence(self, sequence: SymbolicSequence) -> str:
         length = self._value(sequence.length).as_long()

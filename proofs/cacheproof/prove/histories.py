@@ -23,7 +23,6 @@ from cacheproof.prove.executor import (
     integer_term,
     path,
 )
-from cacheproof.prove.sequences import SymbolicSequence
 from cacheproof.prove.two_of_many import Part, rejoined
 
 
@@ -237,10 +236,8 @@ class Pool:
 def spliced(*parts: tuple[bool, Any]) -> Any:
     """What `(*several, one)` is in the rewritten code: each part with whether it was starred."""
     starred = [part for several, part in parts if several]
-    if any(type(part) is Log for part in starred):
-        return _log_of(parts)
-    if any(type(part) is SymbolicSequence for part in starred):
-        return _sequence_of(parts)
+    if any(hasattr(part, "joined") for part in starred):
+        return _longer(parts)
     if any(type(part) is Part for part in starred):
         return rejoined(parts)
     flat = [item for several, part in parts for item in (_listed(part) if several else (part,))]
@@ -254,19 +251,11 @@ def _listed(part: Any) -> tuple[Any, ...]:
     return part.added if type(part) is Pool else tuple(part)
 
 
-def _sequence_of(parts: tuple[tuple[bool, Any], ...]) -> SymbolicSequence:
-    (several, sequence), *rest = parts
-    if not several or type(sequence) is not SymbolicSequence or any(starred for starred, _ in rest):
+def _longer(parts: tuple[tuple[bool, Any], ...]) -> Any:
+    """A log, a queue or another tuple of unknown length, with more values at its end."""
+    (several, whole), *rest = parts
+    if not several or not hasattr(whole, "joined") or any(starred for starred, _ in rest):
         raise NotFollowedError("a tuple of unknown length only grows at its end, one value after the other")
     for _, value in rest:
-        sequence = sequence.joined(value)
-    return sequence
-
-
-def _log_of(parts: tuple[tuple[bool, Any], ...]) -> Log:
-    (several, log), *rest = parts
-    if not several or type(log) is not Log or any(starred for starred, _ in rest):
-        raise NotFollowedError("a log only grows, one message after the other")
-    for _, message in rest:
-        log = log.joined(message)
-    return log
+        whole = whole.joined(value)
+    return whole

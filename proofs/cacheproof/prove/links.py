@@ -177,9 +177,15 @@ def is_genuine(link: Any, message: Any) -> SymbolicBoolean:
 
 
 def is_justified(link: Any, answer: Any) -> SymbolicBoolean:
-    """No answer confirms more than P1 has applied, or than P0 has sent."""
-    applied = implies(link.partition.granted != 0, answer.expected <= link.partition.expected)
-    return both(applied, answer.expected <= link.sender.next)
+    """No answer confirms more than P1 has applied, or than P0 has sent.
+
+    And P1 refuses messages of P0's generation only as long as it has no partition for P0.
+    """
+    sender, granted = link.sender, link.partition.granted
+    applied = implies(granted != 0, answer.expected <= link.partition.expected)
+    known = both(answer.expected <= sender.next, answer.generation <= sender.generation)
+    refused = both(answer.verdict == protocol.STALE, answer.generation == sender.generation, sender.joined == 1)
+    return both(applied, known, implies(refused, granted == 0))
 
 
 def links_of(state: Any) -> tuple[Any, ...]:

@@ -97,8 +97,8 @@ class Proof:
         return replace(self, variant=variant)
 
     def operations(self) -> tuple[type[Operation], ...]:
-        """The operations that the variant has."""
-        return tuple(self.variant.transitions)
+        """The operations of the variant about which something is claimed."""
+        return tuple(operation for operation in self.variant.transitions if self.claims(operation))
 
     def places(self) -> tuple[str, ...]:
         """Where something is claimed: in the initial state, and after each operation, by its name."""

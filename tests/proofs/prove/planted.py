@@ -31,25 +31,25 @@ class Bug(NamedTuple):
 
 @cache
 def reachable(component: str, number: int = 0) -> Examples:
-    """Steps of the specification as it is, for a proof of the component: a planted bug may never come to an end."""
+    """Steps of the specification as it is, for one of its proofs: a planted bug may never come to an end."""
     return examples(PROOFS[component][number])
 
 
-def number_of(proof: Proof) -> int:
-    """Which proof of its component it is, in the original or about an era."""
-    return next(n for n, each in enumerate(PROOFS[proof.component]) if each.witnesses is proof.witnesses)
+def reachable_for(proof: Proof) -> Examples:
+    """The same for this proof, or for the proof of another variant with its witnesses."""
+    same = (number for number, one in enumerate(PROOFS[proof.component]) if one.witnesses == proof.witnesses)
+    return reachable(proof.component, next(same))
 
 
 def found(proof: Proof, name: str) -> Finding:
     """The finding of this name; no second opinion is asked."""
-    known = reachable(proof.component, number_of(proof))
-    (finding,) = prove(proof, ask_second=False, only=name, reachable=known)
+    (finding,) = prove(proof, ask_second=False, only=name, reachable=reachable_for(proof))
     return finding
 
 
 def assert_refuted(proof: Proof, bug: Bug) -> None:
     """With the bug the obligation fails, and the prover says how."""
-    reachable(proof.component, number_of(proof))
+    reachable_for(proof)
     with planted(bug.change):
         finding = found(proof, bug.refuted)
     assert finding.verdict is Verdict.REFUTED

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from tests.proofs.prove.bugs import encoder_cache, kv_blocks, lru, mirror, object_store, ring
+from tests.proofs.prove.bugs import encoder_cache, kv_blocks, lru, mirror, mirror_progress, object_store, ring
 from tests.proofs.prove.planted import Bug, assert_refuted, claims_without_a_bug, found, identified
 
 from cacheproof.model.registry import AnyVariant
 from cacheproof.prove.finding import Verdict
+from cacheproof.prove.link_progress import PROGRESS
 from cacheproof.prove.obligations import encoder_cache as encoder_cache_claims
 from cacheproof.prove.obligations import kv_blocks as kv_blocks_claims
 from cacheproof.prove.obligations import lru as lru_claims
@@ -20,13 +21,14 @@ from cachespec.lru import GHOST, RELEASED, STALE_GROWTH
 TABLES: dict[str, tuple[Proof, tuple[Bug, ...]]] = {
     "lru": (lru_claims.PROOF, lru.BUGS),
     "mirror": (mirror_claims.PROOF, mirror.BUGS),
+    "mirror_progress": (PROGRESS, mirror_progress.BUGS),
     "encoder_cache": (encoder_cache_claims.PROOF, encoder_cache.BUGS),
     "ring": (ring_claims.PROOF, ring.BUGS),
     "ring chunks": (ring_claims.CHUNKS, ring.OF_CHUNKS),
     "object_store": (object_store_claims.PROOF, object_store.BUGS),
     "kv_blocks": (kv_blocks_claims.PROOF, kv_blocks.BUGS),
 }
-"""What is proved of each component, and a bug for each claim."""
+"""What is proved, and a bug for each claim."""
 
 
 @pytest.mark.parametrize(

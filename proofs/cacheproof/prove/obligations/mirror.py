@@ -11,24 +11,22 @@ at a third one, so what holds of the two holds of every link. How many partition
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any
 
-import z3  # type: ignore[import-untyped]  # z3 ships no types
-
-from cacheproof.prove.executor import (
-    SymbolicBoolean,
-    SymbolicInteger,
-    assume,
-    both,
-    implies,
-    integer,
-    integer_term,
-    path,
+from cacheproof.prove.executor import SymbolicBoolean, SymbolicInteger, both, implies, integer_term
+from cacheproof.prove.histories import Opaque, Pool
+from cacheproof.prove.link_invariants import (
+    flags_are_flags,
+    log_is_a_history,
+    of_every_link,
+    out,
+    own,
+    pending_messages_lead_on,
+    sender_is_after_its_log,
 )
-from cacheproof.prove.histories import Log, Opaque, Pool
+from cacheproof.prove.link_loops import LOOPS, REPLACED
+from cacheproof.prove.link_progress import PROGRESS
 from cacheproof.prove.links import (
-    REPLAY,
     either,
     fresh,
     is_genuine,
@@ -36,76 +34,22 @@ from cacheproof.prove.links import (
     lift,
     links_of,
     log_of,
-    logged,
     members,
     number,
-    opaque,
     order_before,
 )
-from cacheproof.prove.loops import Locals, Loop, modules_of
+from cacheproof.prove.loops import modules_of
 from cacheproof.prove.proof import Invariant, Law, Move, Proof
-from cacheproof.prove.sequences import length
-from cacheproof.prove.two_of_many import TwoOfMany
 from cachespec import mirror
 from cachespec.kernel import Code, Operation
-from cachespec.mirror import faults, normative, protocol, recency
+from cachespec.mirror import faults
 from cachespec.mirror import operations as calls
 from cachespec.mirror.configuration import Config
 
 NORMATIVE = mirror.COMPONENT.normative
 EVERY_CALL: tuple[type[Operation], ...] = tuple(NORMATIVE.transitions)
 
-MISSING = object()
-"""Stands for an item that is missing at P1."""
-
-
-def missing_items(items: Any, needed: Any, payloads: Any) -> tuple[Any, ...]:
-    """Replaces the specification's function: nothing is missing if the needed payloads were sent."""
-    return () if needed == payloads else (MISSING,)
-
-
-def any_count(_: object) -> Any:
-    """In the place of the partitions that are granted to all senders, and of those that P1 has room for: any number."""
-    count = integer("count")
-    assume(count >= 0)
-    return count
-
-
 # Invariants ---------------------------------------------------------------------------------------------------------
-
-
-def of_every_link(holds: Any) -> Any:
-    """A formula of one link, for all links of a state."""
-    return lambda config, state: both(True, *(holds(link) for link in links_of(state)))
-
-
-def pending_messages_lead_on(link: Any) -> SymbolicBoolean:
-    """P1 is where P0 was before the first message that P1 has not applied; all later ones are in the log."""
-    log, partition = log_of(link.sender), link.partition
-    reached = both(number(log.base) <= partition.expected, number(log.next) >= partition.expected)
-    known = both(reached, partition.generation <= link.sender.generation)
-    return implies(partition.granted != 0, both(known, order_before(log, partition.expected) == partition.order))
-
-
-def sender_is_after_its_log(link: Any) -> SymbolicBoolean:
-    """P0 is where its last message leads."""
-    log, sender = log_of(link.sender), link.sender
-    return both(
-        number(log.next) == sender.next,
-        implies(sender.joined == 1, order_before(log, sender.next) == sender.order),
-    )
-
-
-def log_is_a_history(link: Any) -> SymbolicBoolean:
-    """Numbered one after the other, each message from the order before it; at most all of them are out."""
-    log = log_of(link.sender)
-    out = both(link.sender.sent >= 0, number(log.next - log.base) >= link.sender.sent)
-    return both(SymbolicBoolean(log.consistent()), number(log.base) >= 0, out)
-
-
-def flags_are_flags(link: Any) -> SymbolicBoolean:
-    """Joined or not, granted or not."""
-    return both(True, *(either(flag == 0, flag == 1) for flag in (link.sender.joined, link.partition.granted)))
 
 
 def settled_means_equal(link: Any) -> SymbolicBoolean:
@@ -153,13 +97,6 @@ INVARIANTS = (
 
 
 # Steps --------------------------------------------------------------------------------------------------------------
-
-
-def own(move: Move) -> tuple[Any, Any]:
-    """The link of the sender that the call names, before and after it."""
-    before, after = (links_of(state) for state in (move.before, move.after))
-    place = 0 if type(move.before.links) is TwoOfMany else move.operation.sender
-    return before[place], after[place]
 
 
 def each(move: Move) -> Iterable[tuple[Any, Any]]:
@@ -223,11 +160,6 @@ def stays_out(before: Any, after: Any) -> SymbolicBoolean:
     return either(kept, after.generation > before.generation)
 
 
-def out(sender: Any) -> Any:
-    """The number of the first message that is not out in this generation."""
-    return SymbolicInteger(log_of(sender).base) + sender.sent
-
-
 SENDS = (calls.Submit, calls.Send, calls.Process, calls.FanOut, calls.SubmitEmbeddings)
 OF_EVERY_LINK = (faults.ResetReceiver, faults.RestartReceiver)
 CHANGES_P0 = (*SENDS, calls.Join, faults.ResetSender)
@@ -289,64 +221,6 @@ LAWS = (
 )
 
 
-# Loops --------------------------------------------------------------------------------------------------------------
-
-
-def some_are_confirmed(entry: Locals, now: Locals) -> Iterable[Any]:
-    """The log has lost some of its first messages, none that P1 has not applied; nothing else has changed."""
-    before, sender = entry["sender"], now["sender"]
-    old, log = log_of(before), log_of(sender)
-    yield both(number(old.base) <= number(log.base), number(log.base) <= number(log.next))
-    yield either(number(log.base) <= now["expected"], number(log.base) == number(old.base))
-    yield both(sender.sent >= 0, number(log.next - log.base) >= sender.sent, number(log.base) >= 0)
-    yield out(sender) >= out(before)
-    yield either(out(sender) == out(before), sender.sent == 0)
-    yield SymbolicBoolean(z3.And(old.items == log.items, old.needs == log.needs, old.orders == log.orders))
-    yield both(number(log.next) == number(old.next), *unmoved(before, sender, "order", "joined", "generation", "next"))
-
-
-def unmoved(before: Any, after: Any, *parts: str) -> tuple[Any, ...]:
-    """Fields that are the same."""
-    return tuple(getattr(before, part) == getattr(after, part) for part in parts)
-
-
-def shorter(name: str, value: Any) -> Any:
-    """A sender whose log begins anywhere."""
-    if name != "sender":
-        return None
-    return value._replace(log=replace(value.log, base=path().fresh("base", z3.IntSort())), sent=integer("sent"))
-
-
-def decided_anew(entry: Locals, now: Locals) -> Iterable[Any]:
-    """From the empty order on, whatever was unanswered has its message again; P1 expects the first of them."""
-    sender, partition = now["fresh"], entry["partition"]
-    log = log_of(sender)
-    yield both(number(log.base) == partition.expected, number(log.next) == sender.next)
-    yield both(order_before(log, partition.expected) == partition.order, order_before(log, sender.next) == sender.order)
-    yield SymbolicBoolean(log.consistent())
-    yield both(True, *unmoved(entry["fresh"], sender, "joined", "generation", "sent"))
-
-
-def grown(name: str, value: Any) -> Any:
-    """A sender with any log."""
-    if name != "fresh":
-        return None
-    log = Log.fresh(REPLAY, logged, "decided")
-    return value._replace(order=opaque("order", REPLAY.order), next=SymbolicInteger(log.next), log=log)
-
-
-LOOPS = (
-    Loop(
-        protocol.confirm,
-        "loops",
-        some_are_confirmed,
-        (lambda local: length(local["sender"].log),),
-        renewed=shorter,
-    ),
-    Loop(protocol.join, "loops", decided_anew, renewed=grown),
-)
-
-
 PROOF = Proof(
     component="mirror",
     variant=NORMATIVE,
@@ -364,15 +238,9 @@ PROOF = Proof(
     bound="any eviction rule, any number of messages and senders",
     loops=LOOPS,
     modules=modules_of(mirror),
-    replaced=(
-        (recency, "walk", lambda config, order, items: REPLAY.walk(order, items)),
-        (recency, "absent", lambda order, items: REPLAY.walk(order, items)[1]),
-        (normative, "missing_items", missing_items),
-        (normative, "granted", any_count),
-        (normative, "partitions", any_count),
-    ),
+    replaced=REPLACED,
     fresh=fresh,
     lift=lift,
 )
 
-PROOFS = (PROOF,)
+PROOFS = (PROOF, PROGRESS)

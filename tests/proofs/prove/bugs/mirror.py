@@ -71,6 +71,9 @@ BUGS = (
         "($after, Answer(NONE, $after.expected + 1, ACCEPTED), True)",
         "answers/deliver",
     ),
+    Bug(
+        protocol.receive, "Answer($generation, NONE, STALE)", "Answer($generation + 1, NONE, STALE)", "answers/deliver"
+    ),
     Bug(protocol.transmit, "$sender.sent + 1", "$sender.sent + 2", "log/transmit"),
     Bug(normative.render, "$op.items", "()", "requests/render"),
     Bug(
