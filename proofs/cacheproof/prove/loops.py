@@ -29,6 +29,7 @@ from cacheproof.prove.two_of_many import mapped
 
 Locals = Mapping[str, Any]
 SPLICED, MAPPED = "_spliced", "_mapped"
+ONLY_IN_ORDER = "only `for NAME in range(LAST)` and `for NAME in SEVERAL` are cut in order"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,8 @@ class Loop:
     """`(name, value at the entry) -> any value of its kind`, if the value does not show its kind; or None."""
     in_order: bool = False
     """Each `for NAME in range(LAST)` becomes a `while` that counts, so that its invariant can mention the visited
-    numbers: `NAME` is the next number, `NAME_end` the number after the last. Such a loop needs no measure."""
+    numbers: `NAME` is the next number, `NAME_end` the number after the last. Of `for NAME in SEVERAL`, `NAME_place` is
+    the position of the next one. Such a loop needs no measure."""
 
 
 class _Cut:
@@ -245,19 +247,24 @@ class _Rewriter(ast.NodeTransformer):
         return self._cut(node, name, _called(f"{name}.another"), (chosen,))
 
     def _counted(self, node: ast.For) -> list[ast.stmt]:
-        """`for NAME in range(LAST)`, written out."""
-        is_range = (
-            isinstance(node.iter, ast.Call) and ast.unparse(node.iter.func) == "range" and len(node.iter.args) == 1
-        )
-        if not is_range or not isinstance(node.target, ast.Name):
-            raise NotFollowedError("only `for NAME in range(LAST)` is cut in order")
-        assert isinstance(node.iter, ast.Call)
-        name, end = node.target.id, f"{node.target.id}_end"
-        first = ast.parse(f"{end} = {ast.unparse(node.iter.args[0])}\n{name} = 0").body
-        following = ast.parse(f"{name} = {name} + 1").body
-        test = ast.parse(f"{name} < {end}", mode="eval").body
-        loop = ast.copy_location(ast.While(test=test, body=[*node.body, *following], orelse=node.orelse), node)
-        cut = self._new_cut(loop, lambda local: local[end] - local[name], frozenset({name}))
+        """`for NAME in range(LAST)` or `for NAME in SEVERAL`, written out."""
+        if not isinstance(node.target, ast.Name):
+            raise NotFollowedError(ONLY_IN_ORDER)
+        name = node.target.id
+        match node.iter:
+            case ast.Call(func=ast.Name("range"), args=[last], keywords=[]):
+                counter, end, chosen = name, f"{name}_end", ""
+                before = f"{end} = {ast.unparse(last)}"
+            case ast.Name(several):
+                counter, end, chosen = f"{name}_place", f"{name}_end", f"{name} = {several}[{name}_place]"
+                before = f"{end} = len({several})"
+            case _:
+                raise NotFollowedError(ONLY_IN_ORDER)
+        first = ast.parse(f"{before}\n{counter} = 0").body
+        body = [*ast.parse(chosen).body, *node.body, *ast.parse(f"{counter} = {counter} + 1").body]
+        test = ast.parse(f"{counter} < {end}", mode="eval").body
+        loop = ast.copy_location(ast.While(test=test, body=body, orelse=node.orelse), node)
+        cut = self._new_cut(loop, lambda local: local[end] - local[counter], frozenset({counter}))
         return [*first, *self._cut(loop, cut, test, ())]
 
     def _new_cut(

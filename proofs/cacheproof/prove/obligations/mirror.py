@@ -11,6 +11,7 @@ at a third one, so what holds of the two holds of every link. How many partition
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 from cacheproof.prove.executor import SymbolicBoolean, SymbolicInteger, both, implies, integer_term
@@ -25,7 +26,7 @@ from cacheproof.prove.link_invariants import (
     sender_is_after_its_log,
 )
 from cacheproof.prove.link_loops import LOOPS, REPLACED
-from cacheproof.prove.link_progress import PROGRESS
+from cacheproof.prove.link_progress import PROGRESS, formula
 from cacheproof.prove.links import (
     either,
     fresh,
@@ -40,11 +41,13 @@ from cacheproof.prove.links import (
 )
 from cacheproof.prove.loops import modules_of
 from cacheproof.prove.proof import Invariant, Law, Move, Proof
+from cacheproof.prove.sequences import length
 from cachespec import mirror
 from cachespec.kernel import Code, Operation
 from cachespec.mirror import faults
 from cachespec.mirror import operations as calls
 from cachespec.mirror.configuration import Config
+from cachespec.mirror.normative_view import is_forgotten
 
 NORMATIVE = mirror.COMPONENT.normative
 EVERY_CALL: tuple[type[Operation], ...] = tuple(NORMATIVE.transitions)
@@ -160,6 +163,22 @@ def stays_out(before: Any, after: Any) -> SymbolicBoolean:
     return either(kept, after.generation > before.generation)
 
 
+def requests_are_kept(move: Move) -> SymbolicBoolean:
+    """None is lost or forgotten, what is sent is one more, and a join makes none."""
+    before, after = (length(link.sender.log) for link in own(move))
+    kept = both(True, *(length(then.sender.log) >= length(link.sender.log) for link, then in each(move)))
+    known = both(True, *(~formula(partial(is_forgotten, then)) for _, then in each(move)))
+    sent = both(is_sent(move), move.outcome.code is Code.DONE)
+    joined = type(move.operation) is not calls.Join or after == before
+    return both(kept, known, implies(sent, after > before), joined)
+
+
+def is_sent(move: Move) -> Any:
+    """Whether the operation sends a request, as it declares itself."""
+    operation: Any = move.operation
+    return operation.sends(move.config)
+
+
 SENDS = (calls.Submit, calls.Send, calls.Process, calls.FanOut, calls.SubmitEmbeddings)
 OF_EVERY_LINK = (faults.ResetReceiver, faults.RestartReceiver)
 CHANGES_P0 = (*SENDS, calls.Join, faults.ResetSender)
@@ -190,6 +209,12 @@ LAWS = (
         "P1 changes only when it takes a message, grants a partition or forgets",
         tuple(call for call in EVERY_CALL if call not in CHANGES_P1),
         held_is_untouched,
+    ),
+    Law(
+        "MIR-7/kept",
+        "a sent request stays unanswered until P0 receives an answer, across every reset and restart",
+        tuple(call for call in EVERY_CALL if call is not calls.Receive),
+        requests_are_kept,
     ),
     Law(
         "MIR-10/once",

@@ -64,6 +64,19 @@ BUGS = (
     ),
     Bug(protocol.transmit, "$sender.sent + 1", "$sender.sent - 1", "MIR-10/once/transmit"),
     Bug(protocol.transmit, "$sender.log[$sender.sent]", "$sender.log[0]", "MIR-10/once/transmit"),
+    Bug(
+        normative_faults.reset_sender,
+        "$link.sender._replace(order=state.empty, joined=0)",
+        "$link.sender._replace(order=state.empty, joined=0, log=())",
+        "MIR-7/kept/reset_sender",
+    ),
+    Bug(
+        protocol.transmit,
+        "$sender._replace(sent=$sent)",
+        "$sender._replace(sent=$sent, log=$sender.log[1:])",
+        "MIR-7/kept/transmit",
+    ),
+    Bug(normative.submitted, "($after, DONE)", "(link, DONE)", "MIR-7/kept/submit"),
     Bug(protocol.go_back, "generation=$sender.generation + 1", "", "MIR-10/generation/receive"),
     Bug(
         protocol.receive,
