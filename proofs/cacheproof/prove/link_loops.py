@@ -8,7 +8,7 @@ from typing import Any
 
 import z3  # type: ignore[import-untyped]  # z3 ships no types
 
-from cacheproof.prove.executor import SymbolicBoolean, SymbolicInteger, assume, both, integer, integer_term, path
+from cacheproof.prove.executor import SymbolicBoolean, SymbolicInteger, assume, both, integer, path
 from cacheproof.prove.histories import Log
 from cacheproof.prove.link_invariants import out
 from cacheproof.prove.links import REPLAY, either, log_of, logged, number, opaque, order_before
@@ -72,10 +72,8 @@ def shorter(name: str, value: Any) -> Any:
 def decided_anew(entry: Locals, now: Locals) -> Iterable[Any]:
     """From the empty order on, whatever was unanswered has its message again; P1 expects the first of them."""
     sender, partition = now["fresh"], entry["partition"]
-    log, old, done = log_of(sender), now["unanswered"], integer_term(now["message_place"])
-    which = z3.Int("which")
-    same = z3.Implies(z3.And(which >= 0, which < done), log.items[log.base + which] == old.items[old.base + which])
-    yield SymbolicBoolean(z3.And(log.next - log.base == done, done <= old.next - old.base, z3.ForAll([which], same)))
+    log, unanswered, done = log_of(sender), now["unanswered"], now["message_place"]
+    yield both(number(log.next - log.base) == done, length(unanswered) >= done)
     yield both(number(log.base) == partition.expected, number(log.next) == sender.next)
     yield both(order_before(log, partition.expected) == partition.order, order_before(log, sender.next) == sender.order)
     yield SymbolicBoolean(log.consistent())

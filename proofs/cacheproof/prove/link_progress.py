@@ -165,10 +165,11 @@ def rank_falls(move: Move) -> SymbolicBoolean:
 
 
 def phases_follow(move: Move) -> SymbolicBoolean:
-    """The phase falls, or it stays and a generation that is whole stays whole."""
+    """The phase falls, to a generation that is whole; or it stays, and a generation that is whole stays whole."""
     before, after = own(move)
-    kept = z3.And(phase(after) == phase(before), z3.Implies(is_whole(before), is_whole(after)))
-    return SymbolicBoolean(z3.Or(phase(after) < phase(before), kept))
+    falls = z3.And(phase(after) < phase(before), is_whole(after))
+    stays = z3.And(phase(after) == phase(before), z3.Implies(is_whole(before), is_whole(after)))
+    return SymbolicBoolean(z3.Or(falls, stays))
 
 
 def is_waiting(move: Move) -> SymbolicBoolean:
@@ -187,7 +188,7 @@ LAWS = (
     ),
     Law(
         "MIR-7/served/phase",
-        "without faults the phase never rises, and a generation that is whole stays whole until the phase falls",
+        "without faults the phase never rises, a whole generation stays whole, and that of a join is whole",
         (*SENDS, *PREPARES, *OWED),
         phases_follow,
         may_happen,

@@ -128,7 +128,7 @@ def falls(name: int, operation: Operation, requests: int, link: Link, then: Link
     confirmed = len(link.sender.log) - len(then.sender.log) if isinstance(operation, Receive) else 0
     before, after = rank(link, requests), rank(then, max(requests - confirmed, 0))
     if isinstance(operation, (Receive, Join)):
-        return after < before
+        return after < before and (isinstance(operation, Receive) or is_whole(then))
     return after <= before if not owed else after < before or (after == before and filled(then) > filled(link))
 
 

@@ -27,6 +27,12 @@ BUGS = (
         "MIR-7/served/phase/deliver",
     ),
     Bug(
+        protocol.join,
+        "$sender._replace(order=$x, joined=1, generation=$y, log=(), sent=0)",
+        "$sender._replace(order=$x, joined=1, generation=$y, log=())",
+        "MIR-7/served/phase/join",
+    ),
+    Bug(
         protocol.commit,
         "$sender._replace(order=$order, next=$next, log=$log)",
         "$sender._replace(order=$order, next=$next, log=$log, sent=0)",
