@@ -265,18 +265,19 @@ def test_a_handle_that_is_never_settled_is_found_in_the_end() -> None:
 
 
 @pytest.mark.parametrize(
-    "change",
+    ("change", "breaks"),
     [
-        Change(writer.stored_part, "$writing._replace(data=1)", "$writing"),
-        Change(writer.continued, "$writing.header == 1 and $writing.data == 1", "False"),
+        (Change(writer.stored_part, "$writing._replace(data=1)", "$writing"), "SHM-10/visible"),
+        (Change(writer.continued, "$writing.header == 1 and $writing.data == 1", "False"), "SHM-10/visible"),
+        (Change(readers.next_one, "inbox=$worker.inbox[1:]", ""), "SHM-8/read"),
     ],
-    ids=["the data never counts as stored", "the writer never ends"],
+    ids=["the data never counts as stored", "the writer never ends", "the worker never goes on"],
 )
-def test_a_chunk_that_never_becomes_visible_is_found_in_the_end(change: Change) -> None:
+def test_what_never_ends_is_found_in_the_end(change: Change, breaks: str) -> None:
     scope = scope_named(COMPONENT, "stored-in-parts")
     with planted(change):
         found = explore(COMPONENT, NORMATIVE_STORE, scope.config, scope.plan)
-    assert "SHM-10/visible" in {violation.property for violation in found.violations}
+    assert breaks in {violation.property for violation in found.violations}
 
 
 def test_workers_that_know_what_they_have_do_not_mind_being_sent_it_again() -> None:

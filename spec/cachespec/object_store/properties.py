@@ -351,5 +351,10 @@ def is_unsettled(config: Config, view: View) -> bool:
 
 PROGRESS: tuple[Progress[Config, View], ...] = (
     Progress("SHM-8", "every issued handle is eventually acknowledged or revoked", is_unsettled),
+    Progress(
+        "SHM-8/read",
+        "a worker eventually reads, or gives up, every item that it was sent",
+        lambda c, v: any(inbox != () for inbox in v.inboxes),
+    ),
     Progress("SHM-10/visible", "a chunk that P0 begins to write eventually becomes visible", lambda c, v: v.writing),
 )
