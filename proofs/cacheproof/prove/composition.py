@@ -66,10 +66,13 @@ def part_of(proof: Proof) -> Part:
 
 def parts_inside(whole: AnyComponent, proofs: Iterable[Proof]) -> Iterator[Part]:
     """The components of which something is proved that the whole promises, too, of their state inside its own."""
-    inside = record_of(whole.normative.state)
+    inside, known = record_of(whole.normative.state), set[Part]()
     for proof in proofs:
         part = part_of(proof)
-        if part.name != whole.name and has_inside(inside, part.state) and promised(whole, proof):
+        if part in known or part.name == whole.name:
+            continue
+        if has_inside(inside, part.state) and promised(whole, proof):
+            known.add(part)
             yield part
 
 

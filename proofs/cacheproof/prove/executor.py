@@ -229,6 +229,10 @@ class SymbolicBoolean(Symbolic):
         """Whether it is false without any assumption."""
         return bool(z3.is_false(z3.simplify(self.term)))
 
+    def always(self) -> bool:
+        """Whether it is true without any assumption."""
+        return bool(z3.is_true(z3.simplify(self.term)))
+
     def __and__(self, other: Any) -> SymbolicBoolean:
         return SymbolicBoolean(z3.And(self.term, boolean_term(other)))
 

@@ -72,7 +72,7 @@ def shorter(name: str, value: Any) -> Any:
 def decided_anew(entry: Locals, now: Locals) -> Iterable[Any]:
     """From the empty order on, whatever was unanswered has its message again; P1 expects the first of them."""
     sender, partition = now["fresh"], entry["partition"]
-    log, unanswered, done = log_of(sender), now["unanswered"], now["message_place"]
+    log, unanswered, done = log_of(sender), now["unanswered"], now["message_at"]
     yield both(number(log.next - log.base) == done, length(unanswered) >= done)
     yield both(number(log.base) == partition.expected, number(log.next) == sender.next)
     yield both(order_before(log, partition.expected) == partition.order, order_before(log, sender.next) == sender.order)

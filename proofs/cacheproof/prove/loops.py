@@ -22,14 +22,13 @@ import z3  # type: ignore[import-untyped]  # z3 ships no types
 
 from cacheproof.foundation.discover import modules_in
 from cacheproof.prove.executor import DeadEndError, NotFollowedError, SymbolicBoolean, assume, both, demand, path
-from cacheproof.prove.histories import Log, spliced
-from cacheproof.prove.sequences import SymbolicRange, counted, length
+from cacheproof.prove.histories import spliced
+from cacheproof.prove.sequences import counted, length
 from cacheproof.prove.states import fresh_like
 from cacheproof.prove.two_of_many import mapped
 
 Locals = Mapping[str, Any]
 SPLICED, MAPPED = "_spliced", "_mapped"
-ONLY_IN_ORDER = "only `for NAME in range(LAST)` and `for NAME in SEVERAL` are cut in order"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +48,10 @@ class Loop:
     """`(name, value at the entry) -> any value of its kind`, if the value does not show its kind; or None."""
     in_order: bool = False
     """Each `for NAME in range(LAST)` becomes a `while` that counts, so that its invariant can mention the visited
-    numbers: `NAME` is the next number, `NAME_end` the number after the last. Of `for NAME in SEVERAL`, `NAME_place` is
-    the position of the next one. Such a loop needs no measure."""
+    numbers: `NAME` is the next number, `NAME_end` the number after the last. `for NAME in VALUES` counts places:
+    `NAME_at` is the next one, `NAME_all` are the values. Such a loop needs no measure."""
+    apart: bool = False
+    """Each condition is demanded by itself: more questions, and easier ones."""
 
 
 class _Cut:
@@ -63,7 +64,8 @@ class _Cut:
 
     def enter(self, entry: dict[str, Any]) -> tuple[Any, ...]:
         self._demand_invariant(entry, entry)
-        now = {**entry, **{name: self._renewed(name, entry[name]) for name in self.assigned}}
+        # A name that has no value here, such as that of an earlier loop, is given one of which nothing is known.
+        now = {**entry, **{name: self._renewed(name, entry.get(name, ())) for name in self.assigned}}
         for condition in self.loop.invariant(entry, now):
             assume(condition)
         self.entry, self.before = entry, now
@@ -89,12 +91,15 @@ class _Cut:
     @staticmethod
     def element(iterable: Any) -> Any:
         """Any value that a `for` may reach."""
-        if type(iterable) not in (SymbolicRange, Log):
-            raise NotFollowedError("only a loop over a range or a log is cut")
-        return iterable.element()
+        element = getattr(iterable, "element", None)
+        if not callable(element):
+            raise NotFollowedError("only a loop over a range, a log or members is cut; one over a tuple, in order")
+        return element()
 
     def _demand_invariant(self, entry: Locals, now: Locals) -> None:
-        demand(self.loop.property, both(True, *self.loop.invariant(entry, now)))
+        conditions = tuple(self.loop.invariant(entry, now))
+        for condition in conditions if self.loop.apart else (both(True, *conditions),):
+            demand(self.loop.property, condition)
 
 
 @contextmanager
@@ -247,24 +252,21 @@ class _Rewriter(ast.NodeTransformer):
         return self._cut(node, name, _called(f"{name}.another"), (chosen,))
 
     def _counted(self, node: ast.For) -> list[ast.stmt]:
-        """`for NAME in range(LAST)` or `for NAME in SEVERAL`, written out."""
+        """`for NAME in range(LAST)` or `for NAME in VALUES`, written out."""
         if not isinstance(node.target, ast.Name):
-            raise NotFollowedError(ONLY_IN_ORDER)
-        name = node.target.id
-        match node.iter:
-            case ast.Call(func=ast.Name("range"), args=[last], keywords=[]):
-                counter, end, chosen = name, f"{name}_end", ""
-                before = f"{end} = {ast.unparse(last)}"
-            case ast.Name(several):
-                counter, end, chosen = f"{name}_place", f"{name}_end", f"{name} = {several}[{name}_place]"
-                before = f"{end} = len({several})"
-            case _:
-                raise NotFollowedError(ONLY_IN_ORDER)
-        first = ast.parse(f"{before}\n{counter} = 0").body
-        body = [*ast.parse(chosen).body, *node.body, *ast.parse(f"{counter} = {counter} + 1").body]
-        test = ast.parse(f"{counter} < {end}", mode="eval").body
-        loop = ast.copy_location(ast.While(test=test, body=body, orelse=node.orelse), node)
-        cut = self._new_cut(loop, lambda local: local[end] - local[counter], frozenset({counter}))
+            raise NotFollowedError("only `for NAME in ...` is cut in order")
+        name, end, last = node.target.id, f"{node.target.id}_end", _last_of_range(node.iter)
+        place, given = name, f"{end} = {last}"
+        body = node.body
+        if last is None:
+            place, every = f"{name}_at", f"{name}_all"
+            given = f"{every} = {ast.unparse(node.iter)}\n{end} = len({every})"
+            body = [*ast.parse(f"{name} = {every}[{place}]").body, *body]
+        first = ast.parse(f"{given}\n{place} = 0").body
+        following = ast.parse(f"{place} = {place} + 1").body
+        test = ast.parse(f"{place} < {end}", mode="eval").body
+        loop = ast.copy_location(ast.While(test=test, body=[*body, *following], orelse=node.orelse), node)
+        cut = self._new_cut(loop, lambda local: local[end] - local[place], frozenset({place}))
         return [*first, *self._cut(loop, cut, test, ())]
 
     def _new_cut(
@@ -296,6 +298,14 @@ class _Rewriter(ast.NodeTransformer):
         self.generic_visit(node)
         again = ast.parse(f"{name}.again(dict(locals()))").body
         return [*enter, ast.If(test=test, body=[*first, *node.body, *again], orelse=[])]
+
+
+def _last_of_range(values: ast.expr) -> str | None:
+    """LAST of `range(LAST)`; None for other values."""
+    match values:
+        case ast.Call(func=ast.Name("range"), args=[last]):
+            return ast.unparse(last)
+    return None
 
 
 def _stored(nodes: Iterable[ast.AST]) -> set[str]:

@@ -91,6 +91,8 @@ class Proof:
     """Those maps whose kind belongs to the value."""
     functions: tuple[Callable[..., Any], ...] = ()
     """What the operations call, if others embed the state and call these functions instead of the operations."""
+    second_opinion: bool = True
+    """Whether cvc5 is asked: not where its time would run out at each of many questions with quantifiers."""
 
     def of(self, variant: Variant[Any, Any, Any]) -> Proof:
         """The same claims about another variant."""

@@ -60,7 +60,7 @@ class _Obligations:
     def __init__(self, proof: Proof, place: str, *, ask_second: bool, only: str | None) -> None:
         self.proof = proof
         self.place = place
-        self.ask_second = ask_second
+        self.ask_second = ask_second and proof.second_opinion
         self.only = only
 
     def initial(self) -> Iterator[Finding]:
@@ -191,7 +191,11 @@ def _witnessed_by(proof: Proof, operation: type[Operation], example: Example, wa
     try:
         for path in explore(body):
             known = tuple(path.assumptions)
-            reached |= {name for name, premise in premises.items() if satisfiable((*known, premise.term))}
+            small = (*known, *path.hints) if satisfiable((*known, *path.hints)) else known
+            left = {name: premise for name, premise in premises.items() if name not in reached}
+            reached |= {name for name, premise in left.items() if satisfiable((*small, premise.term))}
+            if reached == wanted:
+                break
     except Exception:  # noqa: BLE001  # no witness; the proof of the same step says what is wrong
         return reached
     return reached

@@ -151,7 +151,7 @@ def any_wish(config: Any, state: State, request: Any, start: Any) -> Any:
 def any_offer(config: Any, state: State, request: Any, start: Any, tokens: Any, budget: Any) -> Any:
     """Stands for the number of tokens offered to a request: any number that meets the claim of `COUNTS`."""
     offer = integer("offer")
-    assume(is_offer(offer, budget))
+    assume(is_offer(config, offer, tokens, budget))
     return offer
 
 
@@ -162,9 +162,28 @@ def any_fit(rules: Any, config: Any, fit: Any, request: Any, start: Any) -> Any:
     return after
 
 
-def is_offer(offer: Any, budget: Any) -> SymbolicBoolean:
-    """The offer is not negative, and within the budget."""
-    return both(offer >= 0, offer <= budget)
+def is_offer(config: Any, offer: Any, tokens: Any, budget: Any) -> SymbolicBoolean:
+    """The offer is not negative, within the budget and the threshold, and no more than what is asked for."""
+    wanted = both(offer <= tokens) | both(offer == 0)
+    return both(offer >= 0, offer <= budget, wanted, is_within_threshold(config, offer))
+
+
+def is_within_threshold(config: Any, tokens: Any) -> SymbolicBoolean:
+    """At most as many tokens as the long-prefill threshold allows."""
+    return both(config.long_prefill_threshold == 0) | both(tokens <= config.long_prefill_threshold)
+
+
+def any_whole_offer(config: Any, state: State, request: Any, start: Any, tokens: Any, budget: Any) -> Any:
+    """Likewise, for a waiting request: where prompts are not cut, the budget has all the tokens, or it gets none."""
+    offer: Any = any_offer(config, state, request, start, tokens, budget)
+    assume(is_uncut(config, offer, tokens, budget))
+    return offer
+
+
+def is_uncut(config: Any, offer: Any, tokens: Any, budget: Any) -> SymbolicBoolean:
+    """Without chunked prefill, what the threshold allows of the tokens fits the budget, or nothing is offered."""
+    fits = both(tokens <= budget) | both(config.long_prefill_threshold > 0, config.long_prefill_threshold <= budget)
+    return both(config.chunked_prefill != 0) | both(offer == 0) | fits
 
 
 def is_fit(before: Any, after: Any) -> SymbolicBoolean:
@@ -187,7 +206,7 @@ RULES = normative.RULES._replace(
     in_sight=lambda config, state, request: any_count(),
     wanted=any_wish,
     offered=any_offer,
-    offered_whole=any_offer,
+    offered_whole=any_whole_offer,
     may_join=any_admission,
     is_reserved=lambda config, state, request: any_answer(),
     load=loading_or_denied,

@@ -64,8 +64,11 @@ class SymbolicSequence:
     def __bool__(self) -> bool:
         return path().branch(self.length > 0)
 
-    def __iter__(self) -> NoReturn:
-        raise NotFollowedError("a tuple of unknown length cannot be listed or unpacked")
+    def __iter__(self) -> Iterator[Any]:
+        number = z3.simplify(self.length)
+        if not z3.is_int_value(number):
+            raise NotFollowedError("a tuple of unknown length cannot be listed or unpacked")
+        return (self[place] for place in range(number.as_long()))
 
     def __len__(self) -> NoReturn:
         raise NotFollowedError("`len` of a tuple of unknown length cannot be followed")
@@ -73,8 +76,13 @@ class SymbolicSequence:
     def __contains__(self, value: object) -> NoReturn:
         raise NotFollowedError("`in` of a tuple of unknown length cannot be followed")
 
-    def __eq__(self, other: object) -> NoReturn:
+    def __eq__(self, other: object) -> SymbolicBoolean:  # type: ignore[override]  # a condition, not an answer
+        if type(other) is tuple and other == ():
+            return SymbolicBoolean(self.length == 0)
         raise NotFollowedError("tuples of unknown length are compared with `same_as` in proofs only")
+
+    def __ne__(self, other: object) -> SymbolicBoolean:  # type: ignore[override]  # likewise
+        return ~(self == other)
 
     __hash__ = None  # type: ignore[assignment]  # as a key of a dict it must fail loudly
 
@@ -109,6 +117,13 @@ class SymbolicRange:
         place = path().fresh("place", z3.IntSort())
         path().assume(z3.And(place >= 0, place < self.length))
         return SymbolicInteger(place)
+
+    def symbolic_length(self) -> SymbolicInteger:
+        """`len`."""
+        return SymbolicInteger(self.length)
+
+    def __getitem__(self, place: Any) -> Any:
+        return place
 
     def __iter__(self) -> NoReturn:
         raise NotFollowedError("a loop over a range of unknown length needs to be cut")

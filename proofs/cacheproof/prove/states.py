@@ -56,8 +56,8 @@ def part_names(owner: Any) -> tuple[str, ...]:
     return tuple(owner._fields) if hasattr(owner, "_fields") else tuple(field.name for field in fields(owner))
 
 
-def fresh_map(key: Shape, value: Shape, name: str) -> SymbolicMap:
-    """Any map; one to integers is counted."""
+def fresh_map(key: Shape, value: Shape, name: str, *, counted: bool = True) -> SymbolicMap:
+    """Any map; one to integers is counted, unless its values may be negative."""
     one = SymbolicMap(
         key=key,
         value=value,
@@ -65,7 +65,7 @@ def fresh_map(key: Shape, value: Shape, name: str) -> SymbolicMap:
         values=path().fresh(f"{name}.values", z3.ArraySort(key.sort, value.sort)),
         length_term=path().fresh(f"{name}.length", z3.IntSort()),
         total_term=path().fresh(f"{name}.total", z3.IntSort()),
-        counted=value.numeric,
+        counted=value.numeric and counted,
     )
     if one.counted:
         path().assume(every(key, lambda k: z3.Implies(one.members[k], one.values[k] >= 0)))
@@ -124,7 +124,7 @@ def fresh_like(value: Any, name: str) -> Any:
     if type(value) in (SymbolicInteger, int):
         return integer(name)
     if type(value) is SymbolicMap:
-        one = fresh_map(value.key, value.value, name)
+        one = fresh_map(value.key, value.value, name, counted=value.counted)
         return one if value.tally is None else tallied(one, value.tally.kind, by_value=value.tally.by_value)
     if type(value) is SymbolicQueue:
         return fresh_queue(value.key, name)
@@ -132,6 +132,8 @@ def fresh_like(value: Any, name: str) -> Any:
         return SymbolicSequence.fresh(value.element, name)
     if type(value) in (tuple, Unknown):
         return Unknown()
+    if hasattr(value, "renewed"):
+        return value.renewed(name)
     parts = {part: fresh_like(getattr(value, part), f"{name}.{part}") for part in part_names(value)}
     return type(value)(**parts)
 

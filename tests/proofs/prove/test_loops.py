@@ -35,7 +35,7 @@ def cut(invariant: Callable[[Locals], Any]) -> Loop:
     """The loop with this and with a place in the tuple, or behind it."""
 
     def holds(entry: Locals, now: Locals) -> Iterator[Any]:
-        yield both(now["one_place"] >= 0, length(now["several"]) >= now["one_place"])
+        yield both(now["one_at"] >= 0, length(now["several"]) >= now["one_at"])
         yield invariant(now)
 
     return Loop(turns, "loops", holds, in_order=True)
@@ -54,12 +54,12 @@ def verdicts(loop: Loop) -> list[bool]:
 
 
 def test_every_turn_is_counted() -> None:
-    assert set(verdicts(cut(lambda now: now["number"] == now["one_place"]))) == {True}
+    assert set(verdicts(cut(lambda now: now["number"] == now["one_at"]))) == {True}
 
 
 @pytest.mark.parametrize(
     "invariant",
-    [lambda now: now["number"] >= 0, lambda now: now["number"] == 2 * now["one_place"]],
+    [lambda now: now["number"] >= 0, lambda now: now["number"] == 2 * now["one_at"]],
     ids=["forgets the number", "counts twice"],
 )
 def test_an_invariant_that_does_not_do_is_noticed(invariant: Any) -> None:

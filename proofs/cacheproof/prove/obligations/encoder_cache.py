@@ -11,7 +11,7 @@ import z3  # type: ignore[import-untyped]  # z3 ships no types
 
 from cacheproof.prove import states
 from cacheproof.prove.containers import every, everyone_counts, sum_is_at_most
-from cacheproof.prove.executor import SymbolicBoolean, Term, assume, both, implies
+from cacheproof.prove.executor import SymbolicBoolean, Term, assume, both, implies, integer_term
 from cacheproof.prove.loops import Locals, Loop, modules_of
 from cacheproof.prove.proof import Invariant, Law, Move, Proof
 from cacheproof.prove.sequences import length
@@ -19,7 +19,14 @@ from cacheproof.prove.states import unchanged, unchanged_but
 from cachespec import encoder_cache
 from cachespec.encoder_cache import passes, transitions
 from cachespec.encoder_cache.configuration import Config, content_of, size_of
-from cachespec.encoder_cache.operations import Allocate, CanAllocate, CheckAndUpdate, FreeInput
+from cachespec.encoder_cache.operations import (
+    Abandon,
+    Allocate,
+    CanAllocate,
+    CheckAndUpdate,
+    FreeInput,
+    FreeRequest,
+)
 from cachespec.kernel import DONE, Code, Operation
 
 Cache = Any
@@ -96,6 +103,21 @@ def freed_is_absent(config: Any, cache: Cache) -> SymbolicBoolean:
     return SymbolicBoolean(every(sizes.key, lambda key: z3.Implies(freed.members[key], z3.Not(sizes.members[key]))))
 
 
+def inputs_exist(config: Any, cache: Cache) -> SymbolicBoolean:
+    """Only inputs of the configuration are held; where a loop does not know the configuration, it holds nothing new."""
+    if config.requests is None:
+        return both(True)
+    requests = config.requests
+
+    def right(pair: Term) -> Term:
+        request, position = (pair.sort().accessor(0, place)(pair) for place in range(2))
+        row = requests.items[request]
+        inside = z3.And(position >= 0, position < row.sort().accessor(0, 1)(row))
+        return z3.Implies(cache.held.members[pair], inside)
+
+    return SymbolicBoolean(every(cache.held.key, right))
+
+
 INVARIANTS = (
     Invariant("ENC-1", "0 <= free <= freeable <= capacity", counts_are_in_range),
     Invariant("ENC-2", "the free slots and the sizes of the resident entries sum to the capacity", slots_are_conserved),
@@ -114,6 +136,7 @@ INVARIANTS = (
         references_are_counted,
     ),
     Invariant("ENC-7", "no entry awaiting a report as dropped is resident", freed_is_absent),
+    Invariant("ENC-5/inputs", "only inputs that there are are held", inputs_exist),
 )
 
 
@@ -208,7 +231,78 @@ def not_held(move: Move) -> SymbolicBoolean:
     return ~both(move.before.held.has((move.operation.request, move.operation.input)))
 
 
+def owner_of(pair: Term) -> Term:
+    """The request of a pair of request and input, over terms."""
+    return pair.sort().accessor(0, 0)(pair)
+
+
+def finished_holds_nothing(move: Move) -> SymbolicBoolean:
+    """ENC-5/finished."""
+    held, request = move.after.held, integer_term(move.operation.request)
+    return SymbolicBoolean(
+        every(held.key, lambda pair: z3.Implies(owner_of(pair) == request, z3.Not(held.members[pair])))
+    )
+
+
+def attempt_is_undone(move: Move) -> SymbolicBoolean:
+    """ENC-11: what the attempt has pinned is let go, and nothing else; the same entries are resident."""
+    before, after, request = move.before, move.after, integer_term(move.operation.request)
+
+    def right(pair: Term) -> Term:
+        undone = z3.And(before.attempted.members[pair], owner_of(pair) == request)
+        return after.held.members[pair] == z3.And(before.held.members[pair], z3.Not(undone))
+
+    same = every(before.sizes.key, lambda key: before.sizes.members[key] == after.sizes.members[key])
+    return SymbolicBoolean(z3.And(every(before.held.key, right), same))
+
+
+def only_the_input_is_given(move: Move) -> SymbolicBoolean:
+    """No call but a look-up and an allocation makes an input hold anything, and those only the input that they name."""
+    before, after, operation = move.before.held, move.after.held, move.operation
+
+    def right(pair: Term) -> Term:
+        new = z3.And(after.members[pair], z3.Not(before.members[pair]))
+        if type(operation) not in (CheckAndUpdate, Allocate):
+            return z3.Not(new)
+        return z3.Implies(new, pair == after.key.encode((operation.request, operation.input)))
+
+    return SymbolicBoolean(every(before.key, right))
+
+
+def pins_are_noted(move: Move) -> SymbolicBoolean:
+    """What an attempt has pinned is known as such until its request is admitted, or the pass ends."""
+    before, after = move.before, move.after
+    admitted = integer_term(move.operation.request) if type(move.operation) is Allocate else None
+
+    def right(pair: Term) -> Term:
+        was, is_now = (z3.And(one.held.members[pair], z3.Not(one.attempted.members[pair])) for one in (before, after))
+        mine = z3.BoolVal(False) if admitted is None else owner_of(pair) == admitted
+        return z3.Implies(is_now, z3.Or(was, mine))
+
+    return SymbolicBoolean(every(before.held.key, right))
+
+
 LAWS = (
+    Law("ENC-5/finished", "no entry has a reference from a finished request", (FreeRequest,), finished_holds_nothing),
+    Law(
+        "ENC-11",
+        "an abandoned admission attempt restores the references from before it",
+        (Abandon,),
+        attempt_is_undone,
+    ),
+    Law(
+        "ENC-5/given",
+        "only a look-up and an allocation let an input hold an entry",
+        EVERY_CALL,
+        only_the_input_is_given,
+    ),
+    Law(
+        "ENC-11/noted",
+        "what an attempt has pinned is known as such until its request is admitted",
+        (CheckAndUpdate, CanAllocate, Allocate, FreeInput, FreeRequest, Abandon),
+        pins_are_noted,
+        lambda move: move.config.failures != 0,
+    ),
     Law("ENC-4/constant", "the size of a resident entry never changes", EVERY_CALL, sizes_are_constant),
     Law("ENC-6", "an entry is not evicted while a request holds it", EVERY_CALL, pinned_stays),
     Law(
@@ -303,7 +397,8 @@ def preserved(*changed: str) -> Callable[[Locals, Locals], Iterable[Any]]:
 
     def invariant(entry: Locals, now: Locals) -> Iterable[Any]:
         before, cache = entry["cache"], now["cache"]
-        capacity = SimpleNamespace(capacity=before.free + before.sizes.total)
+        requests = entry["config"].requests if "config" in entry else None
+        capacity = SimpleNamespace(capacity=before.free + before.sizes.total, requests=requests)
         yield from (one.holds(capacity, cache) for one in INVARIANTS)
         yield unchanged_but(before, cache, *changed)
         yield entries_only_leave(before, cache)
@@ -355,22 +450,85 @@ def freed_entries(local: Locals) -> Any:
     return local["cache"].freed.length
 
 
+def letting_go(*changed: str) -> Callable[[Locals, Locals], Iterable[Any]]:
+    """Nothing is held that was not held before."""
+
+    def invariant(entry: Locals, now: Locals) -> Iterable[Any]:
+        yield from preserved(*changed)(entry, now)
+        before, after = entry["cache"].held, now["cache"].held
+        yield SymbolicBoolean(every(before.key, lambda pair: z3.Implies(after.members[pair], before.members[pair])))
+
+    return invariant
+
+
+def pair_is_before(pair: Term, now: Locals, request: Term) -> Term:
+    """Whether the pair is one of the request's inputs that the loop has visited."""
+    position, place = pair.sort().accessor(0, 1)(pair), integer_term(now["position_at"])
+    return z3.And(owner_of(pair) == request, position >= 0, position < place)
+
+
+def freeing(entry: Locals, now: Locals) -> Iterable[Any]:
+    """Of the request's inputs, those before this place hold nothing; the others hold what they held."""
+    yield from RELEASING(entry, now)
+    before, after, request = entry["cache"], now["cache"], integer_term(now["op"].request)
+    yield both(now["position_at"] >= 0, now["position_at"] <= length(now["position_all"]))
+
+    def right(pair: Term) -> Term:
+        visited = pair_is_before(pair, now, request)
+        kept = after.attempted.members[pair] == before.attempted.members[pair]
+        return z3.And(
+            after.held.members[pair] == z3.And(before.held.members[pair], z3.Not(visited)),
+            z3.Implies(owner_of(pair) != request, kept),
+        )
+
+    yield SymbolicBoolean(every(before.held.key, right))
+
+
+def undoing(entry: Locals, now: Locals) -> Iterable[Any]:
+    """Likewise, of those inputs that the attempt has pinned."""
+    yield from RELEASING(entry, now)
+    before, after, request = entry["cache"], now["cache"], integer_term(now["op"].request)
+    yield both(now["position_at"] >= 0, now["position_at"] <= length(now["position_all"]))
+
+    def right(pair: Term) -> Term:
+        visited = pair_is_before(pair, now, request)
+        undone = z3.And(visited, before.attempted.members[pair])
+        kept = after.attempted.members[pair] == before.attempted.members[pair]
+        return z3.And(
+            after.held.members[pair] == z3.And(before.held.members[pair], z3.Not(undone)),
+            z3.Implies(z3.Not(visited), kept),
+        )
+
+    yield SymbolicBoolean(every(before.held.key, right))
+
+
+def admitting(entry: Locals, now: Locals) -> Iterable[Any]:
+    """The attempts of other requests go on."""
+    yield from preserved("attempted")(entry, now)
+    before, after, request = entry["cache"].attempted, now["cache"].attempted, integer_term(now["request"])
+
+    def right(pair: Term) -> Term:
+        return z3.Implies(owner_of(pair) != request, after.members[pair] == before.members[pair])
+
+    yield SymbolicBoolean(every(before.key, right))
+
+
 RELEASING = preserved("references", "held", "attempted", "idle", "freeable")
 ROW = "loops"
 
 LOOPS = (
     Loop(passes.emptied, ROW, nothing_more, (lambda local: local["queue"].length,)),
-    Loop(passes.admitted, ROW, preserved("attempted")),
+    Loop(passes.admitted, ROW, admitting),
     Loop(passes.withdraw, ROW, preserved("promised")),
     Loop(transitions.make_room, ROW, evicting, (idle_entries,)),
-    Loop(transitions.free_request, ROW, RELEASING),
-    Loop(transitions.abandon, ROW, RELEASING),
+    Loop(transitions.free_request, ROW, freeing, in_order=True),
+    Loop(transitions.abandon, ROW, undoing, in_order=True),
     Loop(transitions.cached_inputs, ROW, preserved()),
     Loop(transitions.report, ROW, preserved("freed"), (freed_entries,)),
     Loop(
         transitions.reset,
         ROW,
-        preserved("references", "held", "attempted", "idle", "freeable", "free", "sizes", "freed"),
+        letting_go("references", "held", "attempted", "idle", "freeable", "free", "sizes", "freed"),
         (idle_entries, freed_entries),
     ),
 )

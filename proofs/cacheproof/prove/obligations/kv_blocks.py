@@ -90,6 +90,19 @@ def nothing_leaves_a_table(move: Move) -> SymbolicBoolean:
     return SymbolicBoolean(every(before.key, right))
 
 
+def only_an_allocation_gives(move: Move) -> SymbolicBoolean:
+    """A place that was not in a table is in one afterwards only by an allocation, for its request."""
+    before, after, operation = move.before.tables, move.after.tables, move.operation
+
+    def right(place: Term) -> Term:
+        new = z3.And(after.members[place], z3.Not(before.members[place]))
+        if type(operation) is not AllocateSlots:
+            return z3.Not(new)
+        return z3.Implies(new, pair_of(place)[0] == integer_term(operation.request))
+
+    return SymbolicBoolean(every(before.key, right))
+
+
 def held_stays_held(move: Move) -> SymbolicBoolean:
     """KV-9: what somebody holds is not taken."""
     return no_reference_is_lost(move.before, move.after)
@@ -121,7 +134,12 @@ LAWS = (
         "a request that is freed has no table, and no place in one",
         (FreeRequest, Withdraw),
         has_no_table,
-        lambda move: move.outcome.code is Code.DONE,
+    ),
+    Law(
+        "KV-5/given",
+        "only an allocation gives blocks, and to its own request",
+        (AllocateSlots, Commit, RollBack, FreeRequest, Withdraw, ResetPrefixCache, GetComputedBlocks),
+        only_an_allocation_gives,
     ),
 )
 

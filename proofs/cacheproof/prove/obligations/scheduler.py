@@ -5,6 +5,9 @@ and is within the budget. `ITEMS`: the encoder pass does not raise the token cou
 neither negative. `STEP`: with any counts and passes that meet these two claims, each scheduled count is positive and
 within both budgets. The answers of the caches, the plans in flight and the order of requests are arbitrary
 (`prove/scheduler_stand_ins.py`).
+
+Two more are in modules of their own: `LIFE` follows the requests through all operations, and `PINS` is about what the
+encoder pass lets them hold.
 """
 
 from __future__ import annotations
@@ -17,6 +20,8 @@ from cacheproof.prove import states
 from cacheproof.prove.executor import Term, assume, both, demand, integer
 from cacheproof.prove.loops import Locals, Loop
 from cacheproof.prove.proof import Law, Proof
+from cacheproof.prove.scheduler_pins import PINS
+from cacheproof.prove.scheduler_requests import LIFE
 from cacheproof.prove.scheduler_stand_ins import (
     RULES,
     answered,
@@ -31,6 +36,7 @@ from cacheproof.prove.scheduler_stand_ins import (
     greatest,
     is_fit,
     is_offer,
+    is_uncut,
     least,
     left_out,
     opaque,
@@ -90,7 +96,9 @@ def count_only(rules: Any, config: Any, state: State) -> tuple[State, Outcome]:
     """Stands for a step: both counts, for any request, start, wish and budget."""
     request, start, tokens, budget = any_request(config), any_count(), integer("tokens"), any_count()
     for count in (rules.offered, rules.offered_whole):
-        demand("SCH-1/count", is_offer(count(config, state, request, start, tokens, budget), budget))
+        demand("SCH-1/count", is_offer(config, count(config, state, request, start, tokens, budget), tokens, budget))
+    whole = rules.offered_whole(config, state, request, start, tokens, budget)
+    demand("SCH-1/count", is_uncut(config, whole, tokens, budget))
     return state, DONE
 
 
@@ -296,9 +304,14 @@ ITEMS = replace(
 
 COUNTS = replace(
     STEP,
-    laws=(law("SCH-1/count", "the tokens offered to a request are between 0 and the budget"),),
+    laws=(
+        law(
+            "SCH-1/count",
+            "the tokens offered to a request are between 0 and what it lacks, within budget and threshold",
+        ),
+    ),
     loops=(),
     replaced=(*WITHOUT_FORKS, (rounds, "run", count_only)),
 )
 
-PROOFS = (STEP, ITEMS, COUNTS)
+PROOFS = (STEP, ITEMS, COUNTS, LIFE, PINS)

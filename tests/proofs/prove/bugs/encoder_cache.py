@@ -7,6 +7,36 @@ from tests.proofs.prove.planted import Bug
 from cachespec.encoder_cache import configuration, state, transitions
 
 BUGS = (
+    Bug(
+        transitions.free_request,
+        "withdraw($config, $cache, $op.request)",
+        "withdraw($config, $cache, $op.request)._replace(held=$cache.held.set(($op.request, 0), 1))",
+        "ENC-5/finished/free_request",
+    ),
+    Bug(
+        transitions.abandon,
+        "withdraw($config, $cache, $op.request)",
+        "withdraw($config, $cache, $op.request)._replace(held=$cache.held.remove(($op.request + 1, 0)))",
+        "ENC-11/abandon",
+    ),
+    Bug(
+        transitions.free_input,
+        "($cache, ABSENT)",
+        "($cache._replace(held=$cache.held.set(($op.request, $op.input), 1)), ABSENT)",
+        "ENC-5/given/free_input",
+    ),
+    Bug(
+        transitions.check_and_update,
+        "note($config, $held, $op.request, $op.input)",
+        "$held",
+        "ENC-11/noted/check_and_update",
+    ),
+    Bug(
+        transitions.hold,
+        "$awake.held.set(($request, $position), 1)",
+        "$awake.held.set(($request, $position + 9), 1)",
+        "ENC-5/inputs/check_and_update",
+    ),
     Bug(state.initial, "freeable=$config.capacity", "freeable=0", "ENC-1/initial"),
     Bug(state.initial, "free=$config.capacity", "free=0", "ENC-2/initial"),
     Bug(transitions.allocate, "$cache.free", "$cache.freeable", "loops/allocate"),

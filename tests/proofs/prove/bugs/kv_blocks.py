@@ -7,6 +7,12 @@ from tests.proofs.prove.planted import Bug
 from cachespec.kv_blocks import state, transitions
 
 BUGS = (
+    Bug(
+        transitions.free_request,
+        "($pool, ABSENT)",
+        "($pool._replace(tables=$pool.tables.set((0, 9), 0)), ABSENT)",
+        "KV-5/given/free_request",
+    ),
     Bug(state.initial, "references=$containers.map()", "references=$containers.map().set(0, 1)", "KV-1/initial"),
     Bug(state.initial, "$free.push($block, 1)", "$free.push(0, 1)", "loops/initial"),
     Bug(state.initial, "tables=$containers.map()", "tables=$containers.map().set((0, 0), 0)", "KV-5/places/initial"),
