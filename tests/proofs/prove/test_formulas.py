@@ -10,9 +10,10 @@ import z3  # type: ignore[import-untyped]  # z3 ships no types
 
 from cacheproof.model.registry import AnyVariant, component_named
 from cacheproof.prove.executor import Path, both, following
-from cacheproof.prove.obligations import encoder_cache, lru
+from cacheproof.prove.obligations import configuration, encoder_cache, lru
 from cacheproof.prove.proof import Proof, lifted
 from cacheproof.prove.solvers import satisfiable
+from cachespec.configuration import SAFETY
 from cachespec.kernel import FROZEN
 
 STATES = 40
@@ -53,6 +54,7 @@ def says(proof: Proof, name: str, config: Any, state: Any) -> bool:
 CASES = [
     *((lru.PROOF, tag, name) for tag in ("normative", "M2") for name in ("LRU-1", "LRU-2", "LRU-4")),
     *((encoder_cache.PROOF, "normative", name) for name in ("ENC-1", "ENC-2", "ENC-2/freeable")),
+    *((configuration.PROOF, tag, rule.name) for tag in ("normative", "M1") for rule in SAFETY),
 ]
 
 

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import pytest
-from tests.proofs.prove.bugs import encoder_cache, kv_blocks, lru, mirror, mirror_progress, object_store, ring
+from tests.proofs.prove.bugs import (
+    configuration,
+    encoder_cache,
+    kv_blocks,
+    lru,
+    mirror,
+    mirror_progress,
+    object_store,
+    ring,
+)
 from tests.proofs.prove.planted import Bug, assert_refuted, claims_without_a_bug, found, identified
 
 from cacheproof.model.registry import AnyVariant
 from cacheproof.prove.finding import Verdict
 from cacheproof.prove.link_progress import PROGRESS
+from cacheproof.prove.obligations import configuration as configuration_claims
 from cacheproof.prove.obligations import encoder_cache as encoder_cache_claims
 from cacheproof.prove.obligations import kv_blocks as kv_blocks_claims
 from cacheproof.prove.obligations import lru as lru_claims
@@ -16,6 +26,7 @@ from cacheproof.prove.obligations import mirror as mirror_claims
 from cacheproof.prove.obligations import object_store as object_store_claims
 from cacheproof.prove.obligations import ring as ring_claims
 from cacheproof.prove.proof import Proof
+from cachespec.configuration import BALANCED_OUTSIDE
 from cachespec.lru import GHOST, RELEASED, STALE_GROWTH
 
 TABLES: dict[str, tuple[Proof, tuple[Bug, ...]]] = {
@@ -27,6 +38,7 @@ TABLES: dict[str, tuple[Proof, tuple[Bug, ...]]] = {
     "ring chunks": (ring_claims.CHUNKS, ring.OF_CHUNKS),
     "object_store": (object_store_claims.PROOF, object_store.BUGS),
     "kv_blocks": (kv_blocks_claims.PROOF, kv_blocks.BUGS),
+    "configuration": (configuration_claims.PROOF, configuration.BUGS),
 }
 """What is proved, and a bug for each claim."""
 
@@ -56,3 +68,10 @@ def test_every_claim_has_a_bug(component: str) -> None:
 )
 def test_an_era_of_lru_is_refuted(variant: AnyVariant, name: str) -> None:
     assert found(lru_claims.PROOF.of(variant), name).verdict is Verdict.REFUTED
+
+
+@pytest.mark.parametrize("name", ["X-5/start", "X-5/record/start"])
+def test_frontends_that_are_balanced_outside_are_refuted(name: str) -> None:
+    """M1: several frontends of one deployment send to one engine (C-MIR-13)."""
+    finding = found(configuration_claims.PROOF.of(BALANCED_OUTSIDE), name)
+    assert finding.verdict is (Verdict.REFUTED if name == "X-5/start" else Verdict.PROVED)
