@@ -51,6 +51,9 @@ class _Reader:
             return "[" + ", ".join(f"{key} ({self._value(value.weights[key])})" for key in keys) + "]"
         if type(value) is SymbolicSequence:
             return self._sequence(value)
+        if hasattr(value, "shown"):
+            text: str = value.shown(self._value)
+            return text
         if type(value) is tuple:
             return "(" + ", ".join(self.show(item) for item in value) + ")"
         if hasattr(value, "_fields") or hasattr(value, "__dataclass_fields__"):

@@ -23,6 +23,7 @@ from cacheproof.prove.executor import (
     integer_term,
     path,
 )
+from cacheproof.prove.sequences import Stretch, with_another
 from cacheproof.prove.two_of_many import Part, rejoined
 
 
@@ -236,6 +237,8 @@ class Pool:
 def spliced(*parts: tuple[bool, Any]) -> Any:
     """What `(*several, one)` is in the rewritten code: each part with whether it was starred."""
     starred = [part for several, part in parts if several]
+    if any(type(part) is Stretch for part in starred):
+        return with_another(parts)
     if any(hasattr(part, "joined") for part in starred):
         return _longer(parts)
     if any(type(part) is Part for part in starred):

@@ -14,7 +14,7 @@ import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, TypeGuard
 
@@ -23,12 +23,18 @@ import z3  # type: ignore[import-untyped]  # z3 ships no types
 from cacheproof.foundation.discover import modules_in
 from cacheproof.prove.executor import DeadEndError, NotFollowedError, SymbolicBoolean, assume, both, demand, path
 from cacheproof.prove.histories import spliced
-from cacheproof.prove.sequences import counted, length
+from cacheproof.prove.sequences import Unknown, counted, filtered, length, numbered
 from cacheproof.prove.states import fresh_like
 from cacheproof.prove.two_of_many import mapped
 
 Locals = Mapping[str, Any]
-SPLICED, MAPPED = "_spliced", "_mapped"
+SPLICED, MAPPED, FILTERED = "_spliced", "_mapped", "_filtered"
+
+HELPERS = {SPLICED: spliced, MAPPED: mapped, FILTERED: filtered, "_length": length}
+"""What the rewritten code calls."""
+
+UNBOUND = Unknown()
+"""The value, before a loop, of a variable that only an earlier loop assigns: nothing may read it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +70,7 @@ class _Cut:
 
     def enter(self, entry: dict[str, Any]) -> tuple[Any, ...]:
         self._demand_invariant(entry, entry)
-        # A name that has no value here, such as that of an earlier loop, is given one of which nothing is known.
-        now = {**entry, **{name: self._renewed(name, entry.get(name, ())) for name in self.assigned}}
+        now = {**entry, **{name: self._renewed(name, entry.get(name, UNBOUND)) for name in self.assigned}}
         for condition in self.loop.invariant(entry, now):
             assume(condition)
         self.entry, self.before = entry, now
@@ -90,7 +95,9 @@ class _Cut:
 
     @staticmethod
     def element(iterable: Any) -> Any:
-        """Any value that a `for` may reach."""
+        """Any value that a `for` may reach; of a tuple of which nothing is known, one of which nothing is known."""
+        if type(iterable) is Unknown:
+            return Unknown()
         element = getattr(iterable, "element", None)
         if not callable(element):
             raise NotFollowedError("only a loop over a range, a log or members is cut; one over a tuple, in order")
@@ -99,7 +106,10 @@ class _Cut:
     def _demand_invariant(self, entry: Locals, now: Locals) -> None:
         conditions = tuple(self.loop.invariant(entry, now))
         for condition in conditions if self.loop.apart else (both(True, *conditions),):
-            demand(self.loop.property, condition)
+            demand(self.loop.property, both(condition))
+
+
+BUILTINS = {"len": length, "range": counted, "enumerate": numbered}
 
 
 @contextmanager
@@ -108,14 +118,14 @@ def followed(
 ) -> Iterator[None]:
     """Run these modules so that the executor can follow them.
 
-    Loops are cut; `len`, `range`, `(*several, one)` and `tuple(... for ... in ...)` take tuples of unknown length; the
-    names in `replaced` have other values. The end of the block restores everything.
+    Loops are cut; `len`, `range`, `enumerate`, `(*several, one)` and `tuple(... for ... in ... if ...)` take tuples of
+    unknown length; the names in `replaced` have other values. The end of the block restores everything.
     """
     everywhere = tuple(modules)
     by_function = {loop.function: loop for loop in loops}
     with ExitStack() as stack:
         for module in everywhere:
-            for name, value in (("len", length), ("range", counted)):
+            for name, value in BUILTINS.items():
                 stack.enter_context(_bound(vars(module), name, value))
         for function in _functions(everywhere, by_function):
             stack.enter_context(_rewritten(function, by_function.get(function)))
@@ -141,11 +151,11 @@ def _functions(modules: Iterable[ModuleType], loops: Iterable[Callable[..., Any]
 
 @cache
 def _makes_tuples(code: CodeType) -> bool:
-    """Whether the text of this code has `(*several, one)`, or `tuple(... for ... in ...)`."""
+    """Whether the text of this code has `(*several, one)`, or `tuple(... for ... in ... if ...)`."""
     text = textwrap.dedent(inspect.getsource(code))
     if not text.startswith(("def ", "@")):
         return False
-    return any(_is_spliced(node) or _mapping(node) for node in ast.walk(ast.parse(text)))
+    return any(_is_spliced(node) or _mapping(node) or _filter(node) for node in ast.walk(ast.parse(text)))
 
 
 def _is_spliced(node: ast.AST) -> bool:
@@ -162,6 +172,18 @@ def _mapping(node: ast.AST) -> tuple[ast.Name, ast.expr, ast.expr] | None:
             keywords=[],
         ):
             return name, value, values
+    return None
+
+
+def _filter(node: ast.AST) -> tuple[ast.Name, ast.expr, ast.expr] | None:
+    """Of `tuple(NAME for NAME in VALUES if CONDITION)`: NAME, CONDITION and VALUES."""
+    match node:
+        case ast.Call(
+            func=ast.Name("tuple"),
+            args=[ast.GeneratorExp(ast.Name(same), [ast.comprehension(ast.Name() as name, values, [condition], 0)])],
+            keywords=[],
+        ) if same == name.id:
+            return name, condition, values
     return None
 
 
@@ -194,17 +216,25 @@ def _rewritten(function: FunctionType, loop: Loop | None) -> Iterator[None]:
     if not rewriter.changed:
         yield
         return
+    _leave_out_defaults(tree)
     namespace: dict[str, Any] = {}
     exec(compile(ast.fix_missing_locations(tree), inspect.getfile(function), "exec"), namespace)  # noqa: S102  # own source, rewritten
     original: CodeType = function.__code__
     function.__code__ = namespace[function.__name__].__code__
     with ExitStack() as stack:
-        for name, one in {**rewriter.cuts, SPLICED: spliced, MAPPED: mapped}.items():
+        for name, one in {**rewriter.cuts, **HELPERS}.items():
             stack.enter_context(_bound(function.__globals__, name, one))
         try:
             yield
         finally:
             function.__code__ = original
+
+
+def _leave_out_defaults(tree: ast.Module) -> None:
+    """The function keeps its own defaults; their names need not be known where the text is compiled."""
+    (definition,) = (node for node in tree.body if isinstance(node, ast.FunctionDef))
+    definition.args.defaults = [ast.Constant(value=None) for _ in definition.args.defaults]
+    definition.args.kw_defaults = [each and ast.Constant(value=None) for each in definition.args.kw_defaults]
 
 
 class _Rewriter(ast.NodeTransformer):
@@ -226,13 +256,14 @@ class _Rewriter(ast.NodeTransformer):
 
     def visit_Call(self, node: ast.Call) -> ast.AST:  # the name that ast looks for
         self.generic_visit(node)
-        found = _mapping(node)
+        mapping, filtering = _mapping(node), _filter(node)
+        found = mapping or filtering
         if found is None:
             return node
         self.changed = True
         name, value, values = found
         given = ast.arguments([], [ast.arg(name.id)], None, [], [], None, [])
-        return _called(MAPPED, ast.Lambda(given, value), values)
+        return _called(MAPPED if mapping else FILTERED, ast.Lambda(given, value), values)
 
     def visit_While(self, node: ast.While) -> Any:  # the name that ast looks for
         if self.loop is None:
@@ -252,21 +283,26 @@ class _Rewriter(ast.NodeTransformer):
         return self._cut(node, name, _called(f"{name}.another"), (chosen,))
 
     def _counted(self, node: ast.For) -> list[ast.stmt]:
-        """`for NAME in range(LAST)` or `for NAME in VALUES`, written out."""
-        if not isinstance(node.target, ast.Name):
-            raise NotFollowedError("only `for NAME in ...` is cut in order")
-        name, end, last = node.target.id, f"{node.target.id}_end", _last_of_range(node.iter)
-        place, given = name, f"{end} = {last}"
-        body = node.body
-        if last is None:
-            place, every = f"{name}_at", f"{name}_all"
-            given = f"{every} = {ast.unparse(node.iter)}\n{end} = len({every})"
-            body = [*ast.parse(f"{name} = {every}[{place}]").body, *body]
-        first = ast.parse(f"{given}\n{place} = 0").body
-        following = ast.parse(f"{place} = {place} + 1").body
-        test = ast.parse(f"{place} < {end}", mode="eval").body
-        loop = ast.copy_location(ast.While(test=test, body=[*body, *following], orelse=node.orelse), node)
-        cut = self._new_cut(loop, lambda local: local[end] - local[place], frozenset({place}))
+        """`for NAME in range(LAST)`, and `for NAME in VALUES`, written out."""
+        names = [part.id for part in ast.walk(node.target) if isinstance(part, ast.Name)]
+        if isinstance(node.iter, ast.Call) and ast.unparse(node.iter.func) == "range":
+            if len(node.iter.args) != 1 or not isinstance(node.target, ast.Name):
+                raise NotFollowedError("of the loops over a range, only `for NAME in range(LAST)` is cut in order")
+            counter, last = names[0], f"{names[0]}_end"
+            begun = f"{last} = {ast.unparse(node.iter.args[0])}"
+            end, chosen = last, []
+        else:
+            counter, values = f"{names[0]}_at", f"{names[0]}_all"
+            begun = f"{values} = {ast.unparse(node.iter)}"
+            end = f"_length({values})"
+            item = ast.parse(f"{values}[{counter}]", mode="eval").body
+            chosen = [ast.Assign(targets=[node.target], value=item)]
+        first = ast.parse(f"{begun}\n{counter} = 0").body
+        following = ast.parse(f"{counter} = {counter} + 1").body
+        test = ast.parse(f"{counter} < {end}", mode="eval").body
+        loop = ast.copy_location(ast.While(test=test, body=[*chosen, *node.body, *following], orelse=node.orelse), node)
+        measure = partial(_left, counter, end.removeprefix("_length(").removesuffix(")"))
+        cut = self._new_cut(loop, measure, frozenset({counter}))
         return [*first, *self._cut(loop, cut, test, ())]
 
     def _new_cut(
@@ -300,12 +336,10 @@ class _Rewriter(ast.NodeTransformer):
         return [*enter, ast.If(test=test, body=[*first, *node.body, *again], orelse=[])]
 
 
-def _last_of_range(values: ast.expr) -> str | None:
-    """LAST of `range(LAST)`; None for other values."""
-    match values:
-        case ast.Call(func=ast.Name("range"), args=[last]):
-            return ast.unparse(last)
-    return None
+def _left(counter: str, end: str, local: Locals) -> Any:
+    """The measure of a loop in order: what it has still to visit."""
+    last = local[end]
+    return (length(last) if hasattr(last, "symbolic_length") else last) - local[counter]
 
 
 def _stored(nodes: Iterable[ast.AST]) -> set[str]:

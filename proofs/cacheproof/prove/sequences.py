@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+import builtins
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
 import z3  # type: ignore[import-untyped]  # z3 ships no types
@@ -21,6 +22,8 @@ class SymbolicSequence:
     length: Term
     seen: Callable[[Term, Any], Any] | None = None
     """`(position, value) -> value`: assumptions about a value, made when it is read."""
+    occurrences: Term | None = None
+    """A ghost, if it is kept: how often each integer occurs. Every change keeps it up to date."""
 
     @classmethod
     def fresh(cls, element: Shape, name: str) -> SymbolicSequence:
@@ -39,36 +42,97 @@ class SymbolicSequence:
             items, length = z3.Store(items, length, element.encode(value)), length + 1
         return cls(element, items, z3.IntVal(length))
 
+    @classmethod
+    def filled(cls, element: Shape, value: Any, length: Term) -> SymbolicSequence:
+        """The tuple that has this value at each position."""
+        return cls(element, z3.K(z3.IntSort(), element.encode(value)), length)
+
+    def counted(self) -> SymbolicSequence:
+        """The same tuple of integers, with the number of times that each occurs; the positions must be known."""
+        occurrences: Any = z3.K(z3.IntSort(), z3.IntVal(0))
+        if z3.is_const_array(self.items):
+            return replace(self, occurrences=z3.Store(occurrences, self.items.arg(0), self.length))
+        count = known_number(self.length)
+        if count is None:
+            raise NotFollowedError("the values of a tuple of unknown length are not counted")
+        for value in (z3.simplify(self.items[place]) for place in range(count)):
+            occurrences = z3.Store(occurrences, value, occurrences[value] + 1)
+        return replace(self, occurrences=occurrences)
+
+    def count(self, value: Any) -> SymbolicInteger:
+        """How often the integer occurs."""
+        if self.occurrences is None:
+            raise NotFollowedError("nothing is known of how often a value occurs in this tuple")
+        return SymbolicInteger(self.occurrences[integer_term(value)])
+
     def __getitem__(self, place: Any) -> Any:
+        if type(place) is slice:
+            return Stretch(self, place)
         position = integer_term(place)
         path().demand("the position is in the tuple", z3.And(position >= 0, position < self.length))
         value = self.element.decode(self.items[position])
         return value if self.seen is None else self.seen(position, value)
 
-    def joined(self, value: Any) -> SymbolicSequence:
-        """With one value more at the end."""
-        items = z3.Store(self.items, self.length, self.element.encode(value))
-        return SymbolicSequence(self.element, items, self.length + 1)
+    def joined(self, *values: Any) -> SymbolicSequence:
+        """With these values behind the others."""
+        if self.occurrences is not None:
+            raise NotFollowedError("a tuple whose values are counted does not grow")
+        items, end = self.items, self.length
+        for value in values:
+            items, end = z3.Store(items, end, self.element.encode(value)), end + 1
+        return SymbolicSequence(self.element, items, end)
+
+    def mapped(self, function: Callable[[Any], Any]) -> SymbolicSequence:
+        """`tuple(function(value) for value in self)`, if the function has the same integer for each value."""
+        value = function(self.element.decode(path().fresh("value", self.element.sort)))
+        if type(value) is not int:
+            raise NotFollowedError("a tuple of unknown length is mapped to a constant, and to nothing else")
+        return SymbolicSequence.filled(INTEGER, value, self.length)
+
+    def with_value(self, place: Term, value: Any) -> SymbolicSequence:
+        """With another value at a position that it has."""
+        new = self.element.encode(value)
+        counts = self.occurrences
+        if counts is not None:
+            old = self.items[place]
+            counts = z3.Store(counts, old, counts[old] - 1)
+            counts = z3.Store(counts, new, counts[new] + 1)
+        return replace(self, items=z3.Store(self.items, place, new), occurrences=counts)
+
+    def renewed(self, name: str) -> SymbolicSequence:
+        """Any other one of its kind."""
+        other = SymbolicSequence.fresh(self.element, name)
+        if self.occurrences is None:
+            return other
+        return replace(other, occurrences=path().fresh(f"{name}.occurrences", self.occurrences.sort()))
 
     def symbolic_length(self) -> SymbolicInteger:
         """`len`."""
         return SymbolicInteger(self.length)
 
     def same_as(self, other: SymbolicSequence) -> SymbolicBoolean:
-        """The same length and the same values."""
+        """The same length and the same values; if they are counted, the same counts."""
         place = z3.Int("place")
         inside = z3.And(place >= 0, place < self.length)
         values = z3.ForAll([place], z3.Implies(inside, self.items[place] == other.items[place]))
-        return SymbolicBoolean(z3.And(self.length == other.length, values))
+        counted = self.occurrences is not None and other.occurrences is not None
+        counts = self.occurrences == other.occurrences if counted else z3.BoolVal(True)
+        return SymbolicBoolean(z3.And(self.length == other.length, values, counts))
+
+    def identical_to(self, other: SymbolicSequence) -> SymbolicBoolean:
+        """The same terms, behind the end too: more than equality, and free of quantifiers."""
+        counted = self.occurrences is not None and other.occurrences is not None
+        counts = self.occurrences == other.occurrences if counted else z3.BoolVal(True)
+        return SymbolicBoolean(z3.And(self.length == other.length, self.items == other.items, counts))
 
     def __bool__(self) -> bool:
         return path().branch(self.length > 0)
 
     def __iter__(self) -> Iterator[Any]:
-        number = z3.simplify(self.length)
-        if not z3.is_int_value(number):
+        count = known_number(self.length)
+        if count is None:
             raise NotFollowedError("a tuple of unknown length cannot be listed or unpacked")
-        return (self[place] for place in range(number.as_long()))
+        return (self[place] for place in range(count))
 
     def __len__(self) -> NoReturn:
         raise NotFollowedError("`len` of a tuple of unknown length cannot be followed")
@@ -85,6 +149,32 @@ class SymbolicSequence:
         return ~(self == other)
 
     __hash__ = None  # type: ignore[assignment]  # as a key of a dict it must fail loudly
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stretch:
+    """The part of a tuple before a position, or from one on."""
+
+    whole: SymbolicSequence
+    cut: slice
+
+
+def with_another(parts: Sequence[tuple[bool, Any]]) -> SymbolicSequence:
+    """`(*several[:place], value, *several[place + 1 :])`, each part with whether it was starred."""
+    match parts:
+        case ((True, Stretch(whole, before)), (False, value), (True, Stretch(same, after))) if whole is same:
+            place = integer_term(before.stop)
+            ends = (before.start, before.step, after.stop, after.step) == (None,) * 4
+            if ends and z3.is_true(z3.simplify(integer_term(after.start) == place + 1)):
+                path().demand("the position is in the tuple", z3.And(place >= 0, place < whole.length))
+                return whole.with_value(place, value)
+    raise NotFollowedError("of a tuple of unknown length, one value is replaced, and nothing else")
+
+
+def known_number(term: Term) -> int | None:
+    """The integer that the term is, without any assumption; or None."""
+    number = z3.simplify(term)
+    return int(number.as_long()) if z3.is_int_value(number) else None
 
 
 def row_of(element: Shape) -> Shape:
@@ -129,6 +219,38 @@ class SymbolicRange:
         raise NotFollowedError("a loop over a range of unknown length needs to be cut")
 
 
+@dataclass(frozen=True, slots=True)
+class Numbered:
+    """`enumerate(values)`: a loop over it can be cut."""
+
+    values: Any
+
+    def element(self) -> tuple[SymbolicInteger, Any]:
+        """Any position, with its value."""
+        place = SymbolicRange(integer_term(length(self.values))).element()
+        return place, self.values[place]
+
+    def symbolic_length(self) -> Any:
+        """`len`."""
+        return length(self.values)
+
+    def __getitem__(self, place: Any) -> tuple[Any, Any]:
+        return place, self.values[place]
+
+    def __iter__(self) -> Iterator[tuple[int, Any]]:
+        return builtins.enumerate(self.values)
+
+
+def numbered(values: Any) -> Any:
+    """`enumerate`, of tuples of unknown length too."""
+    return Numbered(values) if hasattr(values, "symbolic_length") else builtins.enumerate(values)
+
+
+def filtered(condition: Callable[[Any], Any], values: Any) -> Any:
+    """What `tuple(value for value in values if condition(value))` is in the rewritten code."""
+    return values.filtered(condition) if hasattr(values, "filtered") else tuple(filter(condition, values))
+
+
 def length(value: Any) -> Any:
     """`len`, of tuples of unknown length too."""
     return value.symbolic_length() if hasattr(value, "symbolic_length") else len(value)
@@ -137,8 +259,8 @@ def length(value: Any) -> Any:
 def counted(*bounds: Any) -> Any:
     """`range`, up to an unknown number too."""
     if len(bounds) == 1 and type(bounds[0]) is SymbolicInteger:
-        number = z3.simplify(bounds[0].term)
-        return range(number.as_long()) if z3.is_int_value(number) else SymbolicRange(number)
+        number = known_number(bounds[0].term)
+        return SymbolicRange(z3.simplify(bounds[0].term)) if number is None else range(number)
     return range(*bounds)
 
 

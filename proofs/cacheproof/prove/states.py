@@ -128,8 +128,8 @@ def fresh_like(value: Any, name: str) -> Any:
         return one if value.tally is None else tallied(one, value.tally.kind, by_value=value.tally.by_value)
     if type(value) is SymbolicQueue:
         return fresh_queue(value.key, name)
-    if type(value) is SymbolicSequence:
-        return SymbolicSequence.fresh(value.element, name)
+    if hasattr(value, "renewed"):
+        return value.renewed(name)
     if type(value) in (tuple, Unknown):
         return Unknown()
     if hasattr(value, "renewed"):
@@ -142,7 +142,7 @@ def lift(hint: Any, value: Any) -> Any:
     """The symbolic value that stands for exactly this value; symbolic parts stay as they are."""
     inner, _ = unwrap(hint)
     origin, arguments = get_origin(inner), get_args(inner)
-    if type(value) in (SymbolicMap, SymbolicQueue):
+    if type(value) in (SymbolicMap, SymbolicQueue, SymbolicSequence):
         return value
     if inner is int:
         return SymbolicInteger(integer_term(value))
@@ -198,8 +198,8 @@ def unchanged(before: Any, after: Any) -> SymbolicBoolean:
         return same_map(before, after)
     if type(before) is SymbolicQueue:
         return same_queue(before, after)
-    if type(before) is SymbolicSequence:
-        return before.same_as(after)
+    if hasattr(before, "same_as"):
+        return both(before.same_as(after))
     if type(before) in (SymbolicInteger, int):
         return SymbolicBoolean(integer_term(before) == integer_term(after))
     return both(True, *(unchanged(getattr(before, part), getattr(after, part)) for part in part_names(before)))

@@ -7,7 +7,7 @@ a tuple (its length, a sum, another place) is refused.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
@@ -101,6 +101,6 @@ class AnyNumber:
         return TwoOfMany.fresh(path().fresh("place", z3.IntSort()), lambda _: member, "many")
 
 
-def mapped(function: Callable[[Any], Any], values: Iterable[Any]) -> Any:
+def mapped(function: Callable[[Any], Any], values: Any) -> Any:
     """What `tuple(function(value) for value in values)` is in the rewritten code."""
-    return values.mapped(function) if isinstance(values, TwoOfMany) else tuple(map(function, values))
+    return values.mapped(function) if hasattr(values, "mapped") else tuple(map(function, values))

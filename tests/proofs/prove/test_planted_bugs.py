@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.planting import planted
 from tests.proofs.prove.bugs import (
     configuration,
     encoder_cache,
@@ -12,6 +13,7 @@ from tests.proofs.prove.bugs import (
     mirror_progress,
     object_store,
     ring,
+    shared_prefix,
 )
 from tests.proofs.prove.planted import Bug, assert_refuted, claims_without_a_bug, found, identified
 
@@ -25,7 +27,9 @@ from cacheproof.prove.obligations import lru as lru_claims
 from cacheproof.prove.obligations import mirror as mirror_claims
 from cacheproof.prove.obligations import object_store as object_store_claims
 from cacheproof.prove.obligations import ring as ring_claims
+from cacheproof.prove.obligations import shared_prefix as shared_prefix_claims
 from cacheproof.prove.proof import Proof
+from cacheproof.prove.prover import prove
 from cachespec.configuration import BALANCED_OUTSIDE
 from cachespec.lru import GHOST, RELEASED, STALE_GROWTH
 
@@ -39,6 +43,7 @@ TABLES: dict[str, tuple[Proof, tuple[Bug, ...]]] = {
     "object_store": (object_store_claims.PROOF, object_store.BUGS),
     "kv_blocks": (kv_blocks_claims.PROOF, kv_blocks.BUGS),
     "configuration": (configuration_claims.PROOF, configuration.BUGS),
+    "shared_prefix": (shared_prefix_claims.PROOF, shared_prefix.BUGS),
 }
 """What is proved, and a bug for each claim."""
 
@@ -75,3 +80,9 @@ def test_frontends_that_are_balanced_outside_are_refuted(name: str) -> None:
     """M1: several frontends of one deployment send to one engine (C-MIR-13)."""
     finding = found(configuration_claims.PROOF.of(BALANCED_OUTSIDE), name)
     assert finding.verdict is (Verdict.REFUTED if name == "X-5/start" else Verdict.PROVED)
+
+
+def test_an_eviction_that_is_not_reported_is_refuted() -> None:
+    with planted(shared_prefix.UNREPORTED.change):
+        (finding,) = prove(shared_prefix_claims.REPORTED, ask_second=False, only=shared_prefix.UNREPORTED.refuted)
+    assert finding.verdict is Verdict.REFUTED
