@@ -100,7 +100,7 @@ def first_opinion(goal: Goal, hints: Iterable[Term]) -> tuple[Answer, Any]:
     matching.set("mbqi", False)  # no search for models, which may take all the time
     if _within(matching, MATCHING_MILLISECONDS) is Answer.FOLLOWS:
         return Answer.FOLLOWS, matching
-    if _follows_without_extensionality(goal):
+    if _follows_without_extensionality(goal, QUICK_MILLISECONDS):
         return Answer.FOLLOWS, solver
     narrowed = tuple(hints)
     for seed in SEEDS:
@@ -109,18 +109,20 @@ def first_opinion(goal: Goal, hints: Iterable[Term]) -> tuple[Answer, Any]:
         example.add(*narrowed)
         if _within(example, EXAMPLE_MILLISECONDS) is Answer.FAILS:
             return Answer.FAILS, example
+    if _follows_without_extensionality(goal, PATIENT_MILLISECONDS // len(SEEDS)):
+        return Answer.FOLLOWS, solver
     again = goal.solver()
     again.set("random_seed", 1)
     return _within(again, PATIENT_MILLISECONDS), again
 
 
-def _follows_without_extensionality(goal: Goal) -> bool:
+def _follows_without_extensionality(goal: Goal, milliseconds: int) -> bool:
     """Whether the goal follows, too, if different arrays may have the same members: the axiom costs much, if unused."""
     for seed in SEEDS:
         solver = goal.solver()
         solver.set("smt.array.extensional", False)
         solver.set("random_seed", seed)
-        if _within(solver, QUICK_MILLISECONDS) is Answer.FOLLOWS:
+        if _within(solver, milliseconds) is Answer.FOLLOWS:
             return True
     return False
 

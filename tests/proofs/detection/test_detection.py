@@ -120,9 +120,14 @@ def test_the_original_is_not_detected(evidence: Evidence) -> None:
 
 
 def test_a_component_without_such_evidence() -> None:
-    name = drawn(component_named("shared_prefix"))[0].mutant.name
-    for evidence in (Evidence.INDUCTION, Evidence.TENSORS, Evidence.CONTRACTS, Evidence.LOCKSTEP):
-        assert answer_to(Task("shared_prefix", name, evidence, 60.0)).answer is Answer.NONE
+    lacking = {
+        "shared_prefix": (Evidence.TENSORS, Evidence.CONTRACTS, Evidence.LOCKSTEP),
+        "kv_events": (Evidence.INDUCTION,),
+    }
+    for component, several in lacking.items():
+        name = drawn(component_named(component))[0].mutant.name
+        for evidence in several:
+            assert answer_to(Task(component, name, evidence, 60.0)).answer is Answer.NONE
 
 
 # Limits --------------------------------------------------------------------------------------------------------------

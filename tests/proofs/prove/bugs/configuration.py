@@ -38,5 +38,5 @@ BUGS = (
     Bug(configuration.as_started, "min($op.multimodal, $op.gigabytes, 1)", "min($op.multimodal, 1)", "X-5/asked/start"),
     Bug(configuration.as_started, "engines=$op.engines", "engines=$op.api_processes", "X-5/asked/start"),
     Bug(configuration.profile, "$deployment.started > 0", "$deployment.enabled > 0", "X-5/asked/profile"),
-    Bug(configuration.as_started, "started=1", "started=$op.engines", "started/start"),
+    Bug(configuration.as_started, "started=1", "started=op.engines", "started/start"),
 )
