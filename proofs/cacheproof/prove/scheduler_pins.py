@@ -70,7 +70,7 @@ def passes_only(rules: Any, config: Any, state: State) -> tuple[State, Outcome]:
     request, before = any_request(config), any_items()
     closed: Any = integer("closed")
     fit: Any = Fit(before, any_remote(), any_count(), any_count(), 0, (), (), (), closed, 0)  # type: ignore[arg-type]  # a stand-in
-    after: Any = items.fitted(rules, config, fit, request, any_count()).encoder  # type: ignore[arg-type]  # a term
+    after: Any = items.fitted(rules, config, fit, request, any_count()).encoder
     demand("SCH-5/pinned", for_this_request(before, after, request))
     demand("SCH-5/pinned", nothing_is_kept(before, after))
     encode, relies = (some_items(config, name) for name in ("encode", "relies"))
