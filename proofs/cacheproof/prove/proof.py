@@ -92,7 +92,7 @@ class Proof:
     functions: tuple[Callable[..., Any], ...] = ()
     """What the operations call, if others embed the state and call these functions instead of the operations."""
     second_opinion: bool = True
-    """Whether cvc5 is asked: not where its time would run out at each of many questions with quantifiers."""
+    """Whether cvc5 is asked, too: it takes up to a second for each of many questions with quantifiers."""
 
     def of(self, variant: Variant[Any, Any, Any]) -> Proof:
         """The same claims about another variant."""
