@@ -239,7 +239,7 @@ def spliced(*parts: tuple[bool, Any]) -> Any:
     starred = [part for several, part in parts if several]
     if any(type(part) is Stretch for part in starred):
         return with_another(parts)
-    if any(hasattr(part, "joined") for part in starred):
+    if any(grows(part) for part in starred):
         return _longer(parts)
     if any(type(part) is Part for part in starred):
         return rejoined(parts)
@@ -254,11 +254,18 @@ def _listed(part: Any) -> tuple[Any, ...]:
     return part.added if type(part) is Pool else tuple(part)
 
 
+def grows(value: Any) -> bool:
+    """Whether it stands for a tuple that can become longer."""
+    return hasattr(value, "joined") or hasattr(value, "extended")
+
+
 def _longer(parts: tuple[tuple[bool, Any], ...]) -> Any:
-    """A log, a queue or another tuple of unknown length, with more values at its end."""
+    """A log, a queue or another tuple of unknown length, with more values at its end: `extended` takes all at once."""
     (several, whole), *rest = parts
-    if not several or not hasattr(whole, "joined") or any(starred for starred, _ in rest):
+    if not several or not grows(whole) or any(starred for starred, _ in rest):
         raise NotFollowedError("a tuple of unknown length only grows at its end, one value after the other")
+    if hasattr(whole, "extended"):
+        return whole.extended(*(value for _, value in rest))
     for _, value in rest:
         whole = whole.joined(value)
     return whole

@@ -183,7 +183,7 @@ class Shares:
     @classmethod
     def of(cls, values: Iterable[Any]) -> Shares:
         """These values: request, number, request, number."""
-        return cls.empty().joined(*values)
+        return cls.empty().extended(*values)
 
     def renewed(self, name: str) -> Shares:
         """Any other one."""
@@ -195,7 +195,7 @@ class Shares:
             path().fresh(f"{name}.given", INTEGERS),
         )
 
-    def joined(self, *values: Any) -> Shares:
+    def extended(self, *values: Any) -> Shares:
         """With these pairs behind the others."""
         names, numbers, total, served, given = self.names, self.numbers, self.total, self.served, self.given
         for name, number in zip(values[::2], values[1::2], strict=True):

@@ -258,7 +258,7 @@ def nothing_more(entry: Locals, now: Locals) -> Iterable[Any]:
 
 def within(entry: Locals, now: Locals) -> Iterable[Any]:
     """The next position is not negative."""
-    for place in ("request_place", "position_place"):
+    for place in ("request_at", "position_at"):
         if place in entry:
             yield both(now[place] >= 0)
 

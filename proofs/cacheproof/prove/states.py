@@ -132,8 +132,6 @@ def fresh_like(value: Any, name: str) -> Any:
         return value.renewed(name)
     if type(value) in (tuple, Unknown):
         return Unknown()
-    if hasattr(value, "renewed"):
-        return value.renewed(name)
     parts = {part: fresh_like(getattr(value, part), f"{name}.{part}") for part in part_names(value)}
     return type(value)(**parts)
 
