@@ -54,6 +54,12 @@ def goal_of(demand: Demand) -> Goal | None:
     return None if z3.is_true(formula) else Goal(demand.assumptions, formula)
 
 
+def is_assumed(demand: Demand) -> bool:
+    """Whether the demand says something, and all of it is assumed word for word: no solver has to be asked."""
+    assumed = {formula.get_id() for formula in demand.assumptions}
+    return not z3.is_true(demand.formula) and all(part.get_id() in assumed for part in parts_of(demand.formula))
+
+
 def parts_of(formula: Term) -> list[Term]:
     """The formulas that are joined by `And`, one of which may be joined again."""
     if z3.is_and(formula):

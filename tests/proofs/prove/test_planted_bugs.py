@@ -39,7 +39,7 @@ TABLES: dict[str, tuple[Proof, tuple[Bug, ...]]] = {
     "mirror_progress": (PROGRESS, mirror_progress.BUGS),
     "encoder_cache": (encoder_cache_claims.PROOF, encoder_cache.BUGS),
     "ring": (ring_claims.PROOF, ring.BUGS),
-    "ring chunks": (ring_claims.CHUNKS, ring.OF_CHUNKS),
+    "ring_chunks": (ring_claims.CHUNKS, ring.OF_CHUNKS),
     "object_store": (object_store_claims.PROOF, object_store.BUGS),
     "kv_blocks": (kv_blocks_claims.PROOF, kv_blocks.BUGS),
     "configuration": (configuration_claims.PROOF, configuration.BUGS),
