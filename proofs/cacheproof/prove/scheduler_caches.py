@@ -59,12 +59,12 @@ class StandIn(NamedTuple):
 
 
 def done_or_not(state: Any, operation: Any) -> tuple[Any, Outcome]:
-    """Nobody holds more than before; either answer."""
+    """No request holds more than before; any answer is possible."""
     return state, DONE if any_answer() else REFUSED
 
 
 def unchanged(state: Any, operation: Any) -> tuple[Any, Outcome]:
-    """Nobody holds more than before, and nobody reads the answer."""
+    """No request holds more than before. The answer is not read."""
     return state, DONE
 
 

@@ -89,7 +89,7 @@ def final(config: Any, request: Term) -> Term:
 
 
 def may_end(config: Any, request: Term, output: Term) -> Term:
-    """Whether so many output tokens are enough, as the property of the specification writes it."""
+    """Whether the output is complete with this number of tokens, as the property of the specification writes it."""
     stop, least = at(config.stops, request), at(config.min_tokens, request)
     stopped = z3.And(stop > 0, stop <= output, least <= stop)
     return z3.Or(stopped, config.prompts.items[request] + output >= final(config, request))
@@ -218,7 +218,7 @@ def prompts_fit(config: Any, state: State) -> SymbolicBoolean:
 
 
 def others_wait(config: Any, state: State) -> SymbolicBoolean:
-    """What is compiled waits, what is in flight runs, and the workers are told of requests that are gone."""
+    """A request whose grammar is compiled waits, one in flight runs, and `leaving` names requests that are gone."""
 
     def right(request: Term) -> Term:
         return z3.And(

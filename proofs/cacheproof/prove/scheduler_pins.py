@@ -31,7 +31,7 @@ ROW = "loops"
 
 
 def for_this_request(before: Any, after: Any, request: Any) -> SymbolicBoolean:
-    """Nobody but the request holds more than before, in an attempt or otherwise."""
+    """No other request holds more than before, in an attempt or otherwise."""
 
     def right(other: Term) -> Term:
         pairs = ((before.kept, after.kept), (before.pinned, after.pinned))

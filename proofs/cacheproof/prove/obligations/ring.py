@@ -4,7 +4,7 @@ The claims are about the addresses of chunks. The memory and the issued handles 
 replace those that write and read them. That a writer that starts again has an empty ring is explored, not proved.
 
 `PROOF` is about the component. `CHUNKS` says the same of `chunks.py` alone, which the object store embeds: which chunks
-may go is any rule, and the operations are the calls of whoever embeds a ring.
+may go is any rule, and the operations are the calls of a component that embeds a ring.
 """
 
 from __future__ import annotations
@@ -328,14 +328,14 @@ PROOF = Proof(
 
 @dataclass(frozen=True, slots=True)
 class Reserve(Operation):
-    """Room for a chunk with so many units of payload."""
+    """Reserves a chunk with this number of units of payload."""
 
     payload: int
 
 
 @dataclass(frozen=True, slots=True)
 class FreeOldest(Operation):
-    """The oldest go, up to so many units, and up to the first that may not go: any rule has one such, or none."""
+    """Frees the oldest chunks, until `want` units are free or `kept` is the oldest: the first that the rule keeps."""
 
     want: int
     kept: int
@@ -349,7 +349,7 @@ class FreeAll(Operation):
 
 
 def reserve(config: Config, one: Ring, op: Reserve) -> tuple[Ring, Outcome]:
-    """As whoever embeds a ring calls it."""
+    """As a component calls it that embeds a ring."""
     return chunks.reserve(config, one, op.payload)
 
 
