@@ -10,29 +10,24 @@ from typing import Any
 import z3  # type: ignore[import-untyped]  # z3 ships no types
 
 from cacheproof.prove import states
-from cacheproof.prove.containers import every, everyone_counts, sum_is_at_most
+from cacheproof.prove.containers import every, sum_is_at_most
+from cacheproof.prove.encoder_cache_laws import LAWS, evicted_in_order, evicted_is_listed, owner_of
 from cacheproof.prove.executor import SymbolicBoolean, Term, assume, both, implies, integer_term
 from cacheproof.prove.loops import Locals, Loop, modules_of
-from cacheproof.prove.proof import Invariant, Law, Move, Proof
+from cacheproof.prove.proof import Invariant, Move, Proof
 from cacheproof.prove.sequences import length
-from cacheproof.prove.states import unchanged, unchanged_but
+from cacheproof.prove.states import unchanged_but
 from cachespec import encoder_cache
 from cachespec.encoder_cache import passes, transitions
-from cachespec.encoder_cache.configuration import Config, content_of, size_of
+from cachespec.encoder_cache.configuration import Config
 from cachespec.encoder_cache.operations import (
-    Abandon,
-    Allocate,
     CanAllocate,
-    CheckAndUpdate,
-    FreeInput,
-    FreeRequest,
 )
-from cachespec.kernel import DONE, Code, Operation
+from cachespec.kernel import DONE
 
 Cache = Any
 
 NORMATIVE = encoder_cache.COMPONENT.normative
-EVERY_CALL: tuple[type[Operation], ...] = tuple(NORMATIVE.transitions)
 
 
 def content_of_pair(config: Any) -> Callable[[Term], Term]:
@@ -137,216 +132,6 @@ INVARIANTS = (
     ),
     Invariant("ENC-7", "no entry awaiting a report as dropped is resident", freed_is_absent),
     Invariant("ENC-5/inputs", "only inputs that there are are held", inputs_exist),
-)
-
-
-def pinned_stays(move: Move) -> SymbolicBoolean:
-    """What is resident and held by an input that still holds it afterwards is resident afterwards."""
-    before, after = move.before, move.after
-    kind = before.held.tally.kind
-    assume(SymbolicBoolean(everyone_counts(after.held)))
-
-    def stays(pair: Term) -> Term:
-        still = z3.And(before.held.members[pair], after.held.members[pair])
-        return z3.Implies(still, after.sizes.members[kind(pair)])
-
-    return SymbolicBoolean(every(before.held.key, stays))
-
-
-def sizes_are_constant(move: Move) -> SymbolicBoolean:
-    """ENC-4/constant."""
-    before, after = move.before.sizes, move.after.sizes
-
-    def same(key: Term) -> Term:
-        return z3.Implies(z3.And(before.members[key], after.members[key]), before.values[key] == after.values[key])
-
-    return SymbolicBoolean(every(before.key, same))
-
-
-def evicted_in_order(move: Move) -> SymbolicBoolean:
-    """ENC-12: whatever was evicted had been idle for longer than what was idle and stays."""
-    before, after = move.before, move.after
-    other = z3.Int("other")
-
-    def justified(victim: Term) -> Term:
-        gone = z3.And(before.idle.members[victim], z3.Not(after.sizes.members[victim]))
-        stays = z3.And(before.idle.members[other], after.sizes.members[other])
-        return z3.Implies(z3.And(gone, stays), before.idle.stamps[victim] < before.idle.stamps[other])
-
-    return SymbolicBoolean(every(before.idle.key, lambda victim: z3.ForAll([other], justified(victim))))
-
-
-def evicted_is_listed(before: Cache, after: Cache) -> SymbolicBoolean:
-    """ENC-7/once, for what is evicted: it waits for the report."""
-
-    def listed(key: Term) -> Term:
-        gone = z3.And(before.sizes.members[key], z3.Not(after.sizes.members[key]))
-        return z3.Implies(gone, after.freed.members[key])
-
-    return SymbolicBoolean(every(before.sizes.key, listed))
-
-
-def resident_as_claimed(move: Move) -> SymbolicBoolean:
-    """The premise of a hit: the content is there, with the size that this input claims."""
-    request, position = move.operation.request, move.operation.input
-    content = content_of(move.config, request, position)
-    there = move.before.sizes.get(content, 0) == size_of(move.config, request, position)
-    return both(move.before.sizes.has(content), there)
-
-
-def is_hit_and_held(move: Move) -> SymbolicBoolean:
-    """The input refers to the entry from now on."""
-    return both(move.outcome.code is Code.HIT, move.after.held.has((move.operation.request, move.operation.input)))
-
-
-def has_room(move: Move) -> SymbolicBoolean:
-    """What is asked for, beside what was promised, fits the freeable slots and the budget."""
-    size = size_of(move.config, move.operation.request, move.operation.input)
-    return both(size <= move.operation.budget, size + move.operation.pending <= move.before.freeable)
-
-
-def room_is_made(move: Move) -> SymbolicBoolean:
-    """The slots are free at once."""
-    size = size_of(move.config, move.operation.request, move.operation.input)
-    return both(move.outcome.code is Code.DONE, move.after.free >= size + move.operation.pending)
-
-
-def absent_and_fits(move: Move) -> SymbolicBoolean:
-    """The premise of an allocation."""
-    request, position = move.operation.request, move.operation.input
-    fits = size_of(move.config, request, position) <= move.before.free
-    return both(fits) & ~both(move.before.sizes.has(content_of(move.config, request, position)))
-
-
-def is_resident_and_held(move: Move) -> SymbolicBoolean:
-    """The entry is there with its size, and the input holds it."""
-    request, position = move.operation.request, move.operation.input
-    size = move.after.sizes.get(content_of(move.config, request, position), -1)
-    there = size == size_of(move.config, request, position)
-    return both(move.outcome.code is Code.DONE, there, move.after.held.has((request, position)))
-
-
-def not_held(move: Move) -> SymbolicBoolean:
-    """The input holds nothing."""
-    return ~both(move.before.held.has((move.operation.request, move.operation.input)))
-
-
-def owner_of(pair: Term) -> Term:
-    """The request of a pair of request and input, over terms."""
-    return pair.sort().accessor(0, 0)(pair)
-
-
-def finished_holds_nothing(move: Move) -> SymbolicBoolean:
-    """ENC-5/finished."""
-    held, request = move.after.held, integer_term(move.operation.request)
-    return SymbolicBoolean(
-        every(held.key, lambda pair: z3.Implies(owner_of(pair) == request, z3.Not(held.members[pair])))
-    )
-
-
-def attempt_is_undone(move: Move) -> SymbolicBoolean:
-    """ENC-11: what the attempt has pinned is let go, and nothing else; the same entries are resident."""
-    before, after, request = move.before, move.after, integer_term(move.operation.request)
-
-    def right(pair: Term) -> Term:
-        undone = z3.And(before.attempted.members[pair], owner_of(pair) == request)
-        return after.held.members[pair] == z3.And(before.held.members[pair], z3.Not(undone))
-
-    same = every(before.sizes.key, lambda key: before.sizes.members[key] == after.sizes.members[key])
-    return SymbolicBoolean(z3.And(every(before.held.key, right), same))
-
-
-def only_the_input_is_given(move: Move) -> SymbolicBoolean:
-    """No call but a look-up and an allocation makes an input hold anything, and those only the input that they name."""
-    before, after, operation = move.before.held, move.after.held, move.operation
-
-    def right(pair: Term) -> Term:
-        new = z3.And(after.members[pair], z3.Not(before.members[pair]))
-        if type(operation) not in (CheckAndUpdate, Allocate):
-            return z3.Not(new)
-        return z3.Implies(new, pair == after.key.encode((operation.request, operation.input)))
-
-    return SymbolicBoolean(every(before.key, right))
-
-
-def pins_are_noted(move: Move) -> SymbolicBoolean:
-    """What an attempt has pinned is known as such until its request is admitted, or the pass ends."""
-    before, after = move.before, move.after
-    admitted = integer_term(move.operation.request) if type(move.operation) is Allocate else None
-
-    def right(pair: Term) -> Term:
-        was, is_now = (z3.And(one.held.members[pair], z3.Not(one.attempted.members[pair])) for one in (before, after))
-        mine = z3.BoolVal(False) if admitted is None else owner_of(pair) == admitted
-        return z3.Implies(is_now, z3.Or(was, mine))
-
-    return SymbolicBoolean(every(before.held.key, right))
-
-
-LAWS = (
-    Law("ENC-5/finished", "no entry has a reference from a finished request", (FreeRequest,), finished_holds_nothing),
-    Law(
-        "ENC-11",
-        "an abandoned admission attempt restores the references from before it",
-        (Abandon,),
-        attempt_is_undone,
-    ),
-    Law(
-        "ENC-5/given",
-        "only a look-up and an allocation let an input hold an entry",
-        EVERY_CALL,
-        only_the_input_is_given,
-    ),
-    Law(
-        "ENC-11/noted",
-        "what an attempt has pinned is known as such until its request is admitted",
-        (CheckAndUpdate, CanAllocate, Allocate, FreeInput, FreeRequest, Abandon),
-        pins_are_noted,
-        lambda move: move.config.failures != 0,
-    ),
-    Law("ENC-4/constant", "the size of a resident entry never changes", EVERY_CALL, sizes_are_constant),
-    Law("ENC-6", "an entry is not evicted while a request holds it", EVERY_CALL, pinned_stays),
-    Law(
-        "ENC-10",
-        "releasing what is not held changes nothing, and says so",
-        (FreeInput,),
-        lambda move: both(move.outcome.code is Code.ABSENT, unchanged(move.before, move.after)),
-        not_held,
-    ),
-    Law(
-        "ENC-7/once",
-        "what is evicted waits for the report",
-        (CanAllocate,),
-        lambda move: evicted_is_listed(move.before, move.after),
-    ),
-    Law(
-        "found",
-        "what is resident with the claimed size is a hit, and held",
-        (CheckAndUpdate,),
-        is_hit_and_held,
-        resident_as_claimed,
-    ),
-    Law("ENC-12", "the entry that has been unreferenced longest is evicted first", (CanAllocate,), evicted_in_order),
-    Law(
-        "room",
-        "where budget and freeable slots suffice, the room is made at once",
-        (CanAllocate,),
-        room_is_made,
-        has_room,
-    ),
-    Law(
-        "fits",
-        "what is absent and fits the free slots is allocated",
-        (Allocate,),
-        is_resident_and_held,
-        absent_and_fits,
-    ),
-    Law(
-        "refused",
-        "a refusal changes nothing",
-        (CanAllocate, Allocate, CheckAndUpdate),
-        lambda move: unchanged(move.before, move.after),
-        lambda move: move.outcome.code in (Code.REFUSED, Code.PRESENT, Code.MISS),
-    ),
 )
 
 
