@@ -7,12 +7,14 @@ a cache, any order of requests, any count. `RULES` has the stand-ins for the rul
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from cacheproof.prove import states
 from cacheproof.prove.executor import (
     SymbolicBoolean,
     SymbolicInteger,
+    Term,
     assume,
     both,
     integer,
@@ -24,6 +26,7 @@ from cacheproof.prove.shapes import INTEGER
 from cachespec.encoder_cache import Cache
 from cachespec.kernel.names import hints_of
 from cachespec.scheduler import normative
+from cachespec.scheduler.configuration import LENGTH, START
 from cachespec.scheduler.round_state import Asked, Prefix, Slots
 from cachespec.scheduler.state import State
 
@@ -216,3 +219,16 @@ RULES = normative.RULES._replace(
     back_in_line=line_with,
     joined=line_with,
 )
+
+
+def with_valid_items(config: Any) -> Any:
+    """The configuration; each item that is read begins at a position and has a length."""
+
+    def an_item(place: Term, item: Any) -> Any:
+        assume(both(item[START] >= 0, item[LENGTH] > 0))
+        return item
+
+    def a_row(place: Term, row: Any) -> Any:
+        return replace(row, seen=an_item)
+
+    return config._replace(items=replace(config.items, seen=a_row))

@@ -11,7 +11,6 @@ import z3  # type: ignore[import-untyped]  # z3 ships no types
 from cacheproof.prove import states
 from cacheproof.prove.executor import (
     Term,
-    assume,
     both,
     implies,
     integer_term,
@@ -22,14 +21,14 @@ from cacheproof.prove.scheduler_life import (
     of_each,
 )
 from cacheproof.prove.scheduler_queues import Flight, Members, SymbolicLine
-from cacheproof.prove.scheduler_stand_ins import opaque
+from cacheproof.prove.scheduler_stand_ins import opaque, with_valid_items
 from cacheproof.prove.sequences import length
 from cacheproof.prove.shapes import INTEGER, shape_of
 from cachespec.kernel.names import hints_of
 from cachespec.scheduler import (
     counts,
 )
-from cachespec.scheduler.configuration import LENGTH, START, SWITCHES, Config
+from cachespec.scheduler.configuration import SWITCHES, Config
 from cachespec.scheduler.operations import FailLoad, FailStep, Update
 from cachespec.scheduler.state import State, Transfer
 
@@ -97,14 +96,7 @@ def fresh(kind: Any, name: str) -> Any:
     if kind is not Config:
         return value
 
-    def an_item(place: Term, item: Any) -> Any:
-        assume(both(item[START] >= 0, item[LENGTH] > 0))
-        return item
-
-    def a_row(place: Term, row: Any) -> Any:
-        return replace(row, seen=an_item)
-
-    return value._replace(items=replace(value.items, seen=a_row))
+    return with_valid_items(value)
 
 
 def lift(kind: Any, value: Any) -> Any:

@@ -41,6 +41,7 @@ from cacheproof.prove.scheduler_stand_ins import (
     left_out,
     opaque,
     unloaded,
+    with_valid_items,
     without_new_blocks,
 )
 from cacheproof.prove.sequences import SymbolicSequence, length
@@ -49,7 +50,7 @@ from cachespec import scheduler
 from cachespec.kernel import DONE, FROZEN, Containers, Outcome
 from cachespec.kernel.names import hints_of
 from cachespec.scheduler import configuration, counts, feasibility, items, normative, rounds
-from cachespec.scheduler.configuration import LENGTH, START, Config
+from cachespec.scheduler.configuration import Config
 from cachespec.scheduler.operations import Add, Schedule
 from cachespec.scheduler.round_state import Fit, Search
 from cachespec.scheduler.state import State
@@ -173,19 +174,11 @@ def fresh(kind: Any, name: str) -> Any:
     if kind is not Config:
         return value
 
-    def an_item(place: Term, item: Any) -> Any:
-        assume(both(item[START] >= 0, item[LENGTH] > 0))
-        return item
-
-    def a_row(place: Term, row: Any) -> Any:
-        return replace(row, seen=an_item)
-
     def positive(place: Term, number: Any) -> Any:
         assume(number > 0)
         return number
 
-    return value._replace(
-        items=replace(value.items, seen=a_row),
+    return with_valid_items(value)._replace(
         prompts=replace(value.prompts, seen=positive),
         outputs=replace(value.outputs, seen=positive),
     )
