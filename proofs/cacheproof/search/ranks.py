@@ -11,13 +11,10 @@ keeps every number between two compared numbers, such as a log of unconfirmed me
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Any
 
 from cacheproof.search.shape import Form, Shape
 from cachespec.kernel import FrozenMap, FrozenQueue
-
-REMEMBERED = 1 << 17
 
 Ranks = dict[str, set[int]]
 Numbering = dict[str, dict[int, int]]
@@ -26,14 +23,11 @@ Rewrite = Callable[[Any, Numbering], Any]
 Compress = Callable[[Any], Any]
 
 
-def compression(shape: Shape, remembered: int = REMEMBERED) -> Compress | None:
-    """The function that compresses every rank in a value of this shape, or None if it has none.
-
-    `remembered` is the number of values of inner scopes in the memory; 0 if values cannot be hashed.
-    """
+def compression(shape: Shape) -> Compress | None:
+    """The function that compresses every rank in a value of this shape, or None if it has none."""
     if not shape.has_ranks():
         return None
-    collect, rewrite = _collector(shape, root=True), _rewriter(shape, remembered, root=True)
+    collect, rewrite = _collector(shape, root=True), _rewriter(shape, root=True)
 
     def compress(value: Any) -> Any:
         ranks: Ranks = {}
@@ -104,14 +98,14 @@ def _collect_several(element: Collect, *, optional: bool) -> Collect:
     return collect
 
 
-def _rewriter(shape: Shape, remembered: int, *, root: bool = False) -> Rewrite | None:
+def _rewriter(shape: Shape, *, root: bool = False) -> Rewrite | None:
     """Replaces the ranks; a scope inside is compressed by itself."""
     if shape.scope and not root:
-        return _rewrite_scope(shape, remembered)
+        return _rewrite_scope(shape)
     if shape.rank is not None:
         sort = shape.rank
         return lambda value, numbering: numbering[sort][value] if value >= 0 else value
-    parts = tuple(_rewriter(part, remembered) for part in shape.parts)
+    parts = tuple(_rewriter(part) for part in shape.parts)
     if not any(parts):
         return None
     if shape.form in (Form.RECORD, Form.FIXED):
@@ -130,13 +124,9 @@ def _rewriter(shape: Shape, remembered: int, *, root: bool = False) -> Rewrite |
     return lambda value, numbering: tuple([element(item, numbering) for item in value])
 
 
-def _rewrite_scope(shape: Shape, remembered: int) -> Rewrite | None:
-    """Scopes are few where states are many: a step changes one of them, so what was compressed is remembered."""
-    compress = compression(shape, remembered)
-    if compress is None:
-        return None
-    again = lru_cache(remembered)(compress) if remembered else compress
-    return lambda value, numbering: again(value)
+def _rewrite_scope(shape: Shape) -> Rewrite | None:
+    compress = compression(shape)
+    return None if compress is None else lambda value, numbering: compress(value)
 
 
 def _rewrite_record(make: Callable[[Any], Any], parts: tuple[Rewrite | None, ...]) -> Rewrite:

@@ -33,12 +33,10 @@ from cacheproof.search.rules import INITIAL, MOVES, Judge, Where, where
 from cacheproof.search.shape import shape_of
 from cachespec.kernel import Kind, Operation
 
-REMEMBERED = 1 << 14
-
 Arrival = tuple[bytes, int, Where, int]
 """A state's encoding and its digest, the step that leads to it, and the label of that step (0: none is needed)."""
-Form = tuple[bytes, int, Any]
-"""The encoding of a state's canonical form, its digest, and the view of the state itself."""
+Form = tuple[bytes, int]
+"""The encoding of a state's canonical form, and its digest."""
 
 
 class Expansion(NamedTuple):
@@ -113,9 +111,6 @@ class Shard:
         self._unnumbered: list[int] = []
         """For each new step in `owed`, the place of its target, until that has a number."""
         self._labels: dict[Operation, int] = {}
-        self._sent: set[bytes] = set()
-        self._forms: dict[Any, Form] = {}
-        self._ready: dict[bytes, tuple[Any, Any]] = {}
 
     # A level ----------------------------------------------------------------------------------------------------
 
@@ -176,7 +171,6 @@ class Shard:
         """The first steps to the states that are new in this level, in order."""
         self.level = sorted(range(self.settled, len(self.known)), key=self.found_by.__getitem__)
         self.expanded = 0
-        self._sent.clear()
         return array("q", [self.found_by[place] for place in self.level])
 
     def settle(self, numbers: Sequence[int]) -> None:
@@ -187,7 +181,7 @@ class Shard:
         self.pending.extend([0] * len(numbers))
         for place, number in zip(self.level, numbers, strict=True):
             self.numbers[place] = number
-            _, view = self._ready_state(self.known[place], keep=True)
+            view = self.graph.view(self.decode(self.known[place]))
             self.judge.state(self.found_by[place], view)
             if self.liveness:
                 self.pending[place] = self.judge.pending(view)
@@ -306,50 +300,25 @@ class Shard:
     def _expand(self, place: int, out: list[list[Arrival]]) -> None:
         """Take every operation of the state's alphabet."""
         graph, judge, number, own = self.graph, self.judge, self.numbers[place], self.known[place]
-        state, before = self._ready_state(own, keep=False)
+        state = self.decode(own)
+        before = graph.view(state)
         labelled = bool(self.pending[place])
         owed = labelled and graph.variant.continuation(graph.config, state) is not None
         for move, (operation, after, outcome) in enumerate(graph.moves(state)):
-            self.transitions += 1
-            at = where(number, move)
-            encoded, digest, view = (own, 0, before) if after is state else self._form(after)
-            judge.step(at, before, operation, outcome, view)
-            if encoded == own:
-                continue
-            label = self._label(operation) if labelled and (owed or operation.kind is Kind.INTERNAL) else 0
-            if label or encoded not in self._sent:
-                self._sent.add(encoded)
-                out[digest % self.owners].append((encoded, digest, at, label))
             if move >= MOVES:
                 raise AssertionError(f"a state has more than {MOVES} moves")
+            self.transitions += 1
+            at = where(number, move)
+            judge.step(at, before, operation, outcome, graph.view(after))
+            encoded, digest = self._form(after)
+            if encoded != own:
+                label = self._label(operation) if labelled and (owed or operation.kind is Kind.INTERNAL) else 0
+                out[digest % self.owners].append((encoded, digest, at, label))
 
     def _form(self, state: Any) -> Form:
-        """Remembered, because most states are reached by several steps, and by steps that are close together."""
-        form = self._forms.get(state)
-        if form is None:
-            if len(self._forms) >= REMEMBERED:
-                self._forms.clear()
-            known, view = self.graph.canonical(state), self.graph.view(state)
-            encoded = encoding(known)
-            form = self._forms[state] = encoded, digest_of_encoding(encoded), view
-            if known == state and encoded not in self.index:
-                self._keep_ready(encoded, state, view)
-        return form
-
-    def _ready_state(self, encoded: bytes, *, keep: bool) -> tuple[Any, Any]:
-        """The state and its view, which are needed twice: when it is judged, and soon after when it is expanded."""
-        found = self._ready.get(encoded) if keep else self._ready.pop(encoded, None)
-        if found is None:
-            state = self.decode(encoded)
-            found = state, self.graph.view(state)
-            if keep:
-                self._keep_ready(encoded, *found)
-        return found
-
-    def _keep_ready(self, encoded: bytes, state: Any, view: Any) -> None:
-        """The first of a level are kept; a larger one is decoded again."""
-        if len(self._ready) < REMEMBERED:
-            self._ready[encoded] = state, view
+        """By what a state is known."""
+        encoded = encoding(self.graph.canonical(state))
+        return encoded, digest_of_encoding(encoded)
 
     def _label(self, operation: Operation) -> int:
         """A name for the operation with its fields, the same for every owner."""

@@ -12,8 +12,6 @@ from typing import Any
 
 from cacheproof.search.shape import Form, Shape
 
-REMEMBERED = 1 << 17
-
 Path = tuple[Any, ...]
 Colours = Mapping[str, tuple[int, ...]]
 """For each sort, what is known of each name so far: names that may be exchanged have equal colours."""
@@ -57,7 +55,7 @@ def _scan_name(sort: str, place: int) -> Scan:
 
 def _scan_indexed(sort: str, element: Shape, sorts: frozenset[str], places: count[int]) -> Scan:
     """The position is a name: what stands there says something of it; what is inside may only see its colour."""
-    place, erase, inner = next(places), _remembering(eraser(element, sorts)), _scanner(element, sorts, places)
+    place, erase, inner = next(places), eraser(element, sorts), _scanner(element, sorts, places)
 
     def scan(value: Any, path: Path, colours: Colours, found: Occurrences) -> None:
         for name, item in enumerate(value):
@@ -113,26 +111,6 @@ def _scan_sequence(element: Scan) -> Scan:
             element(item, (*path, position), colours, found)
 
     return scan
-
-
-def _remembering(erase: Erase) -> Erase:
-    """Elements are few where states are many. Only what was seen with the colours of the beginning is kept."""
-    known: dict[Any, Any] = {}
-    beginning: list[Colours] = []
-
-    def remember(value: Any, colours: Colours) -> Any:
-        if not beginning:
-            beginning.append(colours)
-        if colours is not beginning[0]:
-            return erase(value, colours)
-        erased = known.get(value)
-        if erased is None:
-            if len(known) >= REMEMBERED:
-                known.clear()
-            erased = known[value] = erase(value, colours)
-        return erased
-
-    return remember
 
 
 def eraser(shape: Shape, sorts: frozenset[str]) -> Erase:

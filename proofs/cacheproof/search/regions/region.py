@@ -55,7 +55,7 @@ class RegionSearch:
         self.config_of_witnesses = config._replace()
         """The same configuration as another object. What is cached for it while no answer is kept is not taken for
         decided."""
-        self.compress = compression(shape_of(variant.state), remembered=0)
+        self.compress = compression(shape_of(variant.state))
         self.known: set[Any] = set()
         self.found: list[tuple[Any, Any, int, Operation | None]] = []
         """Each state with its view, and the step that it was first reached by."""
