@@ -109,6 +109,11 @@ BUGS = (
         ),
     ),
     Planted("LG-10", WINDOWS, Change(tables.append, "$row.length + 1", "$row.length + 2")),
+    Planted(
+        "LG-10/entries",
+        WINDOWS,
+        Change(transitions.release_group, "$pool.tables.remove($position)", "$pool.tables"),
+    ),
     Planted("LG-10/counted", TIGHT, Change(transitions.execute, "$progress.ends[1:]", "()")),
     Planted("LG-11", WINDOWS, Change(tables.let_go, "$pool.free.push($block, 1)", "$pool.free.push_front($block, 1)")),
     Planted(

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 from tests.planting import Change, planted
+from tests.spec.object_store_bugs import ANSWER_BUGS, Bug
 
 from cacheproof.model.plan import Plan
 from cacheproof.model.scope import scope_named
 from cacheproof.search.reference import explore
 from cacheproof.search.result import Ending
-from cachespec.kernel import DONE, FAILED, REFUSED, Code, Operation, Transitions
+from cachespec.kernel import DONE, FAILED, REFUSED, Code, Operation
 from cachespec.object_store import COMPONENT, accounting, era_counting, journeys, memory, readers, writer
 from cachespec.object_store.configuration import Config
 from cachespec.object_store.eras import clear_keeping, resume_as_new
@@ -37,7 +37,6 @@ from cachespec.object_store.operations import Store as StorePart
 from cachespec.object_store.state import ABSENT, WAITING, Journey, Store, with_request, with_worker
 
 Result = tuple[Store, Any]
-NOTHING_CHANGED: Transitions[Config, Store] = MappingProxyType({})
 
 
 def end_without_revoking(config: Config, store: Store, op: End) -> Result:
@@ -108,16 +107,6 @@ def end_counting_on(config: Config, store: Store, op: End) -> Result:
 def released_in_vain(config: Config, store: Store, op: Release) -> Result:
     """What was touched stays protected."""
     return store, DONE
-
-
-class Bug(NamedTuple):
-    """The property that has to find it, the scope, and what is wrong."""
-
-    property: str
-    scope: str
-    transitions: Transitions[Config, Store] = NOTHING_CHANGED
-    changes: tuple[Change, ...] = ()
-    config: Mapping[str, Any] = MappingProxyType({})
 
 
 BUGS = (
@@ -241,7 +230,7 @@ BUGS = (
 )
 
 
-@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: f"{bug.property}-{bug.scope}")
+@pytest.mark.parametrize("bug", [*BUGS, *ANSWER_BUGS], ids=lambda bug: f"{bug.property}-{bug.scope}")
 def test_a_planted_bug_is_found(bug: Bug) -> None:
     config = scope_named(COMPONENT, bug.scope).config._replace(**bug.config)
     variant = replace(NORMATIVE_STORE, transitions={**NORMATIVE_STORE.transitions, **bug.transitions})
@@ -253,7 +242,7 @@ def test_a_planted_bug_is_found(bug: Bug) -> None:
 
 def test_every_property_of_states_and_steps_has_a_bug() -> None:
     assert {rule.name for rule in COMPONENT.properties() if rule not in COMPONENT.progress} == {
-        bug.property for bug in BUGS
+        bug.property for bug in (*BUGS, *ANSWER_BUGS)
     }
 
 

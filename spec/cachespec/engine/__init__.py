@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from cachespec.engine.answers import ANSWERS
 from cachespec.engine.assembly import engine
 from cachespec.engine.configuration import UNSPECIFIED, Config, interchangeable, malformed
 from cachespec.engine.environment import config_of, rules_out, unknown
@@ -83,7 +84,7 @@ COMPONENT: Component[Config, State, View] = Component(
     config_of=config_of,
     unknown=unknown,
     safety=SAFETY,
-    steps=STEPS,
+    steps=(*STEPS, *ANSWERS),
     progress=PROGRESS,
 )
 

@@ -26,6 +26,7 @@ def view(parts: Parts, config: Config, state: State) -> View:
         rejected=turned_down(state, AT_P1),
         failed=turned_down(state, AT_P0),
         cancelled=members(state.cancelled),
+        unconfirmed=state.unconfirmed,
         resets_left=state.resets_left,
     )
 

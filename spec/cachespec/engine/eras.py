@@ -157,6 +157,7 @@ def engine_with(
             **{rule: mirror.exempt[rule] for rule in sorted(mirror.exempt) if rule in IN_STATES},
             **store.exempt,
             **{rule: scheduler.exempt[rule] for rule in sorted(scheduler.exempt) if rule in IN_STATES},
+            "X-3/ledger": "P0 keeps no request until an answer confirms it",
         },
     ).lacking({**NO_PROTOCOL, **{kind: why for kind, why in newer.items() if kind not in there}})
 

@@ -6,7 +6,7 @@ What the parts owe in each of their steps is checked where they are on their own
 from __future__ import annotations
 
 from cachespec import mirror, object_store, scheduler
-from cachespec.engine.configuration import Config, mirror_config, scheduler_config, store_config
+from cachespec.engine.configuration import Config, contents_of, mirror_config, scheduler_config, store_config
 from cachespec.engine.state import View, WorkerView, resident, unreported
 from cachespec.engine.worker import DIED, DROPPED_TWICE, NO_BYTES, NO_ITEM, NO_TENSOR
 from cachespec.kernel import Progress, Safety, lifted, lifted_progress
@@ -70,6 +70,25 @@ def received_were_sent(config: Config, view: View) -> bool:
     return received <= set(view.submitted) and {*at_scheduler, *view.rejected} - never_sent == received
 
 
+def ledgers_agree(config: Config, view: View) -> bool:
+    return all(
+        link.kept == tuple(contents_of(config, request) for request in requests)
+        for requests, link in zip(view.unconfirmed, view.mirror.links, strict=True)
+    )
+
+
+def settled_memory_is_that_assumed(config: Config, view: View) -> bool:
+    return all(memory_is_that_assumed(config, view, worker) for worker in view.workers)
+
+
+def memory_is_that_assumed(config: Config, view: View, worker: WorkerView) -> bool:
+    """Of blocks in use: the scheduler's own worker executes each plan as soon as it is made."""
+    kv = view.scheduler.kv
+    used = {block for block, _ in (*kv.registered, *kv.references)}
+    settled, assumed = dict(worker.settled_memory), dict(view.scheduler.worker.memory)
+    return all(settled.get(block, UNWRITTEN) == assumed.get(block, UNWRITTEN) for block in used)
+
+
 def store_follows_the_scheduler(config: Config, view: View) -> bool:
     """The store is asked for nothing where there is none."""
     over = {*view.scheduler.gone, *view.rejected}
@@ -128,6 +147,12 @@ OWN: tuple[Safety[Config, View], ...] = (
         lambda c, v: bool(v.scheduler.kv.registered) and any(worker.inbox for worker in v.workers),
     ),
     Safety(
+        "KV-7/settled",
+        "a worker with an empty inbox has, in every block in use, exactly the KV that the scheduler assumes there",
+        settled_memory_is_that_assumed,
+        lambda c, v: any(worker.inbox and worker.settled_memory for worker in v.workers),
+    ),
+    Safety(
         "SHM-10/used",
         "a worker reads every item of a running request, each with its right content, and no handle ends a worker",
         lambda c, v: nothing_was_found(v, NO_ITEM) and nothing_was_found(v, DIED),
@@ -144,6 +169,12 @@ OWN: tuple[Safety[Config, View], ...] = (
         "P1 knows exactly the requests that it has received, each once",
         received_were_sent,
         lambda c, v: bool(v.received) and len(v.submitted) > len(v.received),
+    ),
+    Safety(
+        "X-3/ledger",
+        "a frontend keeps exactly the requests whose messages no answer has confirmed, in the order of their messages",
+        ledgers_agree,
+        lambda c, v: any(len(requests) > 1 for requests in v.unconfirmed),
     ),
 )
 

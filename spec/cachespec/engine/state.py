@@ -72,6 +72,8 @@ class View(NamedTuple):
     failed: tuple[int, ...]
     """Requests that ended with an error at their frontend."""
     cancelled: tuple[int, ...]
+    unconfirmed: tuple[tuple[int, ...], ...]
+    """For each frontend, the requests whose messages no answer has confirmed, oldest first."""
     resets_left: int
 
 

@@ -104,6 +104,12 @@ def tables_fit(config: Config, view: View) -> bool:
     return lengths == expected
 
 
+def entries_are_of_tables(config: Config, view: View) -> bool:
+    return list(view.positions) == [
+        (request, group, position) for (request, group), row in view.rows for position in range(row.length)
+    ]
+
+
 def retained_is_findable(config: Config, view: View) -> bool:
     findable, written, lines = dict(view.registered), dict(view.bytes), dict(view.progress)
     computed = {request: line.computed for request, line in view.progress}
@@ -212,6 +218,12 @@ SAFETY: tuple[Safety[Config, View], ...] = (
         "each table has just the positions that the scheduled tokens need, or the encoder's tokens",
         tables_fit,
         lambda c, v: CROSS in c.kinds and bool(v.progress),
+    ),
+    Safety(
+        "LG-10/entries",
+        "every position of a table has an entry, and nothing is left of a table that is gone",
+        entries_are_of_tables,
+        lambda c, v: len(v.rows) > 1,
     ),
     Safety(
         "LG-15",

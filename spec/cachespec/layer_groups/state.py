@@ -81,6 +81,8 @@ class View(NamedTuple):
     references: tuple[tuple[int, int], ...]
     tables: tuple[tuple[tuple[int, int], tuple[int, ...]], ...]
     """Request and group, and the blocks of that table."""
+    positions: tuple[tuple[int, int, int], ...]
+    """Request, group and position of every entry, whatever tables there are."""
     rows: tuple[tuple[tuple[int, int], Row], ...]
     progress: tuple[tuple[int, Progress], ...]
     registered: tuple[tuple[int, Key], ...]
@@ -120,6 +122,7 @@ def view(config: Config, pool: Pool) -> View:
             ((request, group), tuple(pool.tables.get((request, group, at), NOTHING) for at in range(row.length)))
             for (request, group), row in pool.rows.items()
         ),
+        positions=tuple(position for position, _ in pool.tables.items()),
         rows=tuple(pool.rows.items()),
         progress=tuple(pool.progress.items()),
         registered=tuple(pool.registered.items()),

@@ -2,12 +2,13 @@
 
 P0 sends handles instead of items. Read `operations` (what can happen), `state`, `accounting` (which handles are out),
 `writer` (P0), `readers` (the workers), `journeys` (what becomes of requests, and faults), then `properties`,
-`completeness` and the eras. The chunks are those of `cachespec.ring`.
+`completeness`, `answers` and the eras. The chunks are those of `cachespec.ring`.
 """
 
 from __future__ import annotations
 
 from cachespec.kernel import Component, variants
+from cachespec.object_store.answers import ANSWERED_STATES, ANSWERED_STEPS
 from cachespec.object_store.completeness import COMPLETENESS
 from cachespec.object_store.configuration import Config, interchangeable, malformed
 from cachespec.object_store.environment import unknown
@@ -30,7 +31,7 @@ COMPONENT: Component[Config, Store, View] = Component(
     grouping=GROUPING,
     interchangeable=interchangeable,
     unknown=unknown,
-    safety=SAFETY,
-    steps=(*STEPS, *COMPLETENESS),
+    safety=(*SAFETY, *ANSWERED_STATES),
+    steps=(*STEPS, *COMPLETENESS, *ANSWERED_STEPS),
     progress=PROGRESS,
 )

@@ -98,7 +98,7 @@ def everything_begins_anew(config: Config, before: View, op: Operation, outcome:
     if type(op) is not Restart:
         return True
     forgotten = after.chunks == () and after.tickets == () and after.outstanding == ()
-    return forgotten and not after.writing and RENDERING not in after.phases
+    return forgotten and after.writing == () and RENDERING not in after.phases
 
 
 COMPLETENESS: tuple[Step[Config, View], ...] = (

@@ -72,7 +72,7 @@ def indices_agree(config: Config, view: View) -> bool:
     listed = {(identity, content) for content, identity in view.listed}
     kept = {(chunk.identity, chunk.content) for chunk in view.chunks if not chunk.withdrawn}
     owned = tuple(identity for identity, _ in view.owners)
-    return listed == kept and owned == view.counted == view.starts and set(view.marked) <= set(owned)
+    return listed == kept and owned == view.counted == view.starts == view.dated and set(view.marked) <= set(owned)
 
 
 def metadata_is_there(config: Config, view: View) -> bool:
@@ -356,5 +356,7 @@ PROGRESS: tuple[Progress[Config, View], ...] = (
         "a worker eventually reads, or gives up, every item that it was sent",
         lambda c, v: any(inbox != () for inbox in v.inboxes),
     ),
-    Progress("SHM-10/visible", "a chunk that P0 begins to write eventually becomes visible", lambda c, v: v.writing),
+    Progress(
+        "SHM-10/visible", "a chunk that P0 begins to write eventually becomes visible", lambda c, v: v.writing != ()
+    ),
 )

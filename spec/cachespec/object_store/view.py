@@ -59,6 +59,8 @@ class View(NamedTuple):
     counted: tuple[Id, ...]
     """The chunks for which P0 counts handles."""
     starts: tuple[Id, ...]
+    dated: tuple[Id, ...]
+    """The chunks of which P0 knows the epoch."""
     marked: tuple[Id, ...]
     """Ids of which P0 knows that they are protected or not handed out."""
     metadata: tuple[Content, ...]
@@ -75,7 +77,8 @@ class View(NamedTuple):
     """For each request, which of its items P0 expected to find."""
     blocks: tuple[tuple[Place, Id, int, Content, Content, int], ...]
     """The memory: place, id, epoch, content of the header, content of the bytes, count."""
-    writing: bool
+    writing: tuple[tuple[Place, int, int], ...]
+    """The chunk that P0 is writing: where it is, and whether its header and its data are visible."""
     cells: tuple[tuple[tuple[Request, Position], ...], ...]
     """For each worker, what it has acknowledged."""
     inboxes: tuple[tuple[Delivery, ...], ...]
@@ -84,6 +87,7 @@ class View(NamedTuple):
     """For each worker, what it does next."""
     doing: tuple[int, ...]
     blocking: Id
+    renders_left: int
     id_start: Id
     id_end: Id
     start: int
@@ -173,6 +177,7 @@ def viewed(config: Config, store: Store, counted: Counted) -> View:
         owners=tuple(store.owners.items()),
         counted=tuple(identity for identity, _ in store.issued.items()),
         starts=tuple(identity for identity, _ in store.ring.starts.items()),
+        dated=tuple(identity for identity, _ in store.epochs.items()),
         marked=tuple(identity for marks in (store.withdrawn, store.protected) for identity, _ in marks.items()),
         metadata=tuple(content for content, _ in store.metadata.items()),
         tickets=tuple(store.tickets.items()),
@@ -187,12 +192,13 @@ def viewed(config: Config, store: Store, counted: Counted) -> View:
             (place, block.identity, block.epoch, block.content, block.data, block.counter)
             for place, block in store.memory.items()
         ),
-        writing=store.writing != (),
+        writing=tuple((one.place, one.header, one.data) for one in store.writing),
         cells=tuple(tuple(slot for slot, _ in worker.acknowledged.items()) for worker in store.workers),
         inboxes=tuple(worker.inbox for worker in store.workers),
         heads=tuple(worker.inbox[0] if worker.inbox else None for worker in store.workers),
         doing=tuple(worker.doing for worker in store.workers),
         blocking=store.blocking,
+        renders_left=store.renders_left,
         id_start=store.ring.id_start,
         id_end=store.ring.id_end,
         start=store.ring.start,

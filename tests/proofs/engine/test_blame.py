@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,6 +32,23 @@ PARTS = {"scheduler", "kv_blocks", "encoder_cache", "mirror", "workers", "block_
 def row(**changed: Any) -> Row:
     begin = Row("a/b", "A.b", "It is broken.", "", "text", 1, 100, departs=7, blamed=7, judge="workers", rule="read")
     return msgspec.structs.replace(begin, **changed)
+
+
+def test_a_trial_without_end_does_not_take_all_memory() -> None:
+    """A broken free queue may give out blocks for ever: it ends with an error, and takes no other process along."""
+    text = """
+from cacheproof.releases.engine.child.trial import bound_memory
+bound_memory(256 << 20)
+try:
+    blocks = []
+    while True:
+        blocks.append(bytearray(1 << 20))
+except MemoryError:
+    print("MemoryError after", 100 < len(blocks) < 300)
+"""
+    command = [sys.executable, "-c", text]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)  # our own
+    assert ended.stdout == "MemoryError after True\n"
 
 
 def test_the_list() -> None:

@@ -11,9 +11,11 @@ import importlib
 import json
 import os
 import random
+import resource
 import signal
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 BESIDE = f"{__package__}." if __package__ else ""
@@ -25,6 +27,8 @@ BEGINNINGS = 6
 """Long prompts that the prompts of a load begin as: no two of them begin alike."""
 STEPS_FOR_REQUEST = 60
 """A load with more steps for each request is over: then requests starve."""
+MORE_BYTES = 4 << 30
+"""Memory that a trial may take beyond that of the engine. A broken free queue may give out blocks without end."""
 
 
 def keep_data_of_cached_items() -> None:
@@ -73,6 +77,12 @@ def _words(rng: random.Random, number: int, count: int, *, images: bool) -> list
     for _ in range(rng.choice((0, 1, 1, 2)) if images else 0):
         words[rng.randrange(min(2, count - 1), count)] = rng.randrange(common.IMAGES)
     return words
+
+
+def bound_memory(more: int = MORE_BYTES) -> None:
+    """So many more bytes for this process; beyond, MemoryError, and no other process is ended for want of memory."""
+    there = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (there + more, resource.getrlimit(resource.RLIMIT_AS)[1]))
 
 
 def perform(engine: Any, settings: dict[str, Any], trial: dict[str, Any], shown: list[Any]) -> dict[str, Any]:
@@ -131,6 +141,7 @@ def main(text: str) -> None:
         child = os.fork()
         if child == 0:
             try:
+                bound_memory()
                 tell(perform(engine, settings, trial, shown))
             except BaseException as error:  # noqa: BLE001  # the process ends here, whatever it is
                 tell({"broken": f"{type(error).__name__}: {error}"})
