@@ -53,13 +53,19 @@ ANSWER_BUGS = (
         "touched",
         changes=(Change(accounting.issue, "$store.protected.remove($identity)", "$store.protected"),),
     ),
-    Bug("SHM-7/own", "batch-larger", changes=(Change(accounting.may_go, "not $store.protected.has($identity)", "True"),)),
+    Bug(
+        "SHM-7/own", "batch-larger", changes=(Change(accounting.may_go, "not $store.protected.has($identity)", "True"),)
+    ),
     Bug(
         "SHM-6/needed",
         "halves",
         changes=(Change(writer.lacks_room, "$refused and oldest_may_go($store)", "oldest_may_go($store)"),),
     ),
-    Bug("SHM-6/reported", "found-and-gone", changes=(Change(writer.free_unused, "Outcome(Code.DONE, $gone)", "Outcome(Code.DONE)"),)),
+    Bug(
+        "SHM-6/reported",
+        "found-and-gone",
+        changes=(Change(writer.free_unused, "Outcome(Code.DONE, $gone)", "Outcome(Code.DONE)"),),
+    ),
     Bug(
         "SHM-10/stores",
         "stored-in-parts",
@@ -67,7 +73,7 @@ ANSWER_BUGS = (
     ),
     Bug("SHM-8/phases", "faults", changes=(Change(journeys.moved, "$journey.phase not in $expected", "False"),)),
     Bug("SHM-8/moved", "delivered-twice", changes=(Change(journeys.repeat, "$phase != RUNNING", "True"),)),
-    Bug("SHM-8/told", "resumed", changes=(Change(journeys.resume, "delivered(*$rest, 1)", "delivered(*$rest, 0)"),)),
+    Bug("SHM-8/marked", "resumed", changes=(Change(journeys.resume, "delivered(*$rest, 1)", "delivered(*$rest, 0)"),)),
     Bug(
         "SHM-8/revoked",
         "aborted",

@@ -28,6 +28,7 @@ from cachespec.engine import (
     transitions,
     worker,
 )
+from cachespec.engine.answers import ANSWERS
 from cachespec.engine.configuration import Own, contents_of, scheduler_config
 from cachespec.engine.eras import IN_STATES, MIRRORS
 from cachespec.engine.operations import DeliverRequest
@@ -103,6 +104,16 @@ BUGS: dict[str, tuple[str, Change]] = {
     "X-3/told": (ALONE, Change(transitions.deliver_abort, "scheduler=$after", "")),
     "X-1/turn": (RESET, Change(transitions.execute, "with_worker($state, $op.worker, $after)", "$state")),
     "X-1/output": (RESET, Change(state.is_executed, "waiting_plans($worker) < $x", "waiting_plans($worker) <= $x")),
+    "KV-7/settled": ("drafts", Change(transitions.without, "$worker._replace(memory=$memory)", "$worker")),
+    "X-3/ledger": (ALONE, Change(transitions.step_mirror, "max($confirmed, 0)", "0")),
+    "X-3/sent": (ALONE, Change(transitions.rendered, "mirror=$mirror", "")),
+    "X-3/once": (
+        "shared-memory-resumed",
+        Change(state.is_on_its_way, "not $state.received.has($request)", "True"),
+    ),
+    "X-3/turned-away": (RESET, Change(transitions.deliver, "$outcome.code in $codes", "$outcome.code not in $codes")),
+    "X-1/ended": ("failed-step", Change(transitions.followed_by_workers, "scheduler=$after", "")),
+    "X-4/stopped": ("waiting", Change(transitions.reset_running, "scheduler=$after", "")),
     "X-3/answered": (ALONE, Change(state.is_executed, "len($state.scheduler.plans)", "-len($state.scheduler.plans)")),
 }
 """The scope in which the bug shows, and the bug."""
@@ -129,7 +140,7 @@ def test_a_planted_bug_breaks_its_property(name: str) -> None:
 
 
 def test_every_own_property_has_a_planted_bug() -> None:
-    assert {rule.name for rule in OWN} | {rule.name for rule in STEPS} | {"X-3/answered"} <= set(BUGS)
+    assert {rule.name for rule in OWN} | {rule.name for rule in (*STEPS, *ANSWERS)} | {"X-3/answered"} <= set(BUGS)
 
 
 def test_a_reset_that_forgets_nothing_is_noticed() -> None:

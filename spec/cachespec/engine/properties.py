@@ -17,7 +17,7 @@ from cachespec.scheduler.properties import POOLING
 from cachespec.scheduler.worker import UNWRITTEN, holds
 from cachespec.scheduler.worker_properties import WORKER_SAFETY, is_crossed, last_tokens
 
-CONFIGURED = ("SHM-11", "SHM-10/visible")
+CONFIGURED = ("SHM-11", "SHM-10/visible", "SHM-10/parts", "SHM-7/concurrent")
 """Properties of the object store that speak of what an engine's configuration does not vary."""
 
 OF_OTHERS = tuple(rule.name for rule in (*WORKER_SAFETY, *CONNECTED, *POOLING))

@@ -258,7 +258,7 @@ def what_fits_is_done(config: Config, before: View, op: Operation, outcome: Outc
     return True
 
 
-def deliveries_say_why(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+def deliveries_are_marked(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
     if not isinstance(op, Schedule | Resume | Repeat):
         return True
     again = 0 if isinstance(op, Schedule) else 1 if isinstance(op, Resume) else 2
@@ -369,9 +369,9 @@ ANSWERED_STEPS: tuple[Step[Config, View], ...] = (
         lambda c, b, o, r, a: type(o) is Schedule and r.code is Code.DONE,
     ),
     Step(
-        "SHM-8/told",
-        "a worker is told of each item whether it was sent for the first time, again after a preemption, or as a copy",
-        deliveries_say_why,
+        "SHM-8/marked",
+        "each item that is sent to a worker is marked as new, as resumed, or as a copy",
+        deliveries_are_marked,
         lambda c, b, o, r, a: type(o) is Resume and a.inboxes != b.inboxes,
     ),
     Step(
