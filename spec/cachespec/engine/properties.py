@@ -71,9 +71,9 @@ def received_were_sent(config: Config, view: View) -> bool:
 
 
 def ledgers_agree(config: Config, view: View) -> bool:
-    return all(
+    return len(view.unconfirmed) == len(view.mirror.links) and all(
         link.kept == tuple(contents_of(config, request) for request in requests)
-        for requests, link in zip(view.unconfirmed, view.mirror.links, strict=True)
+        for requests, link in zip(view.unconfirmed, view.mirror.links, strict=False)
     )
 
 

@@ -100,13 +100,14 @@ def steps_are_in_turn(config: Config, before: View, op: Operation, outcome: Outc
     """A plan comes last, a reset does so or is done at once; a worker takes the first, and only the one that is to.
 
     Memory of other workers only shrinks: free blocks are forgotten, and so is the KV of rejected drafts. A load that
-    ends brings KV to all of them.
+    ends brings KV to all of them, into the blocks of its request.
     """
+    loaded = loaded_blocks(before, op)
     return len(before.workers) == len(after.workers) and all(
         now.inbox[: len(was.inbox)] == was.inbox
         and len(now.inbox) - len(was.inbox) in added(op, outcome)
         and (isinstance(op, (Schedule, ResetEncoderCache)) or now.tensors == was.tensors)
-        and (isinstance(op, FinishLoad | FailLoad) or nothing_is_written(config, was, now))
+        and nothing_is_written(config, was, now, loaded)
         if not (isinstance(op, Execute) and op.worker == name)
         else now.inbox == was.inbox[1:]
         for name, (was, now) in enumerate(zip(before.workers, after.workers, strict=True))
@@ -119,10 +120,20 @@ def missing_data_is_reported(config: Config, before: View, op: Operation, outcom
     return outcome.code is (Code.DONE if after.workers[op.worker].finding == SOUND else Code.FAILED)
 
 
-def nothing_is_written(config: Config, was: WorkerView, now: WorkerView) -> bool:
-    """What a worker has of a block now, it had before."""
+def loaded_blocks(before: View, op: Operation) -> tuple[int, ...]:
+    """The blocks that a load which ends may have written."""
+    if not isinstance(op, FinishLoad | FailLoad):
+        return ()
+    return dict(before.scheduler.kv.tables).get(op.request, ())
+
+
+def nothing_is_written(config: Config, was: WorkerView, now: WorkerView, loaded: tuple[int, ...]) -> bool:
+    """What a worker has of a block now, it had before, unless the block was loaded."""
     memory = dict(was.memory)
-    return all(holds(scheduler_config(config), memory.get(block, UNWRITTEN), token) for block, token in now.memory)
+    return all(
+        block in loaded or holds(scheduler_config(config), memory.get(block, UNWRITTEN), token)
+        for block, token in now.memory
+    )
 
 
 def added(op: Operation, outcome: Outcome) -> tuple[int, ...]:
