@@ -264,6 +264,23 @@ def leave_promised(config: Config, cache: Cache, op: Abandon) -> Result:
     return after._replace(promised=cache.promised), outcome
 
 
+def stay_promised(config: Config, cache: Cache, op: Report) -> Result:
+    """What was granted outlives the pass."""
+    after, outcome = report(config, cache, op)
+    return after._replace(promised=cache.promised), outcome
+
+
+def stay_attempted(config: Config, cache: Cache, op: Allocate) -> Result:
+    """A request that is admitted can still be abandoned."""
+    after, outcome = allocate(config, cache, op)
+    return after._replace(attempted=cache.attempted), outcome
+
+
+def ignore_budget(config: Config, cache: Cache, op: CanAllocate) -> Result:
+    """Room is all that counts."""
+    return can_allocate(config, cache, replace(op, budget=config.capacity))
+
+
 def grant_by_word(config: Config, cache: Cache, op: CanAllocate) -> Result:
     """Whoever is refused is told that there is room."""
     after, _ = can_allocate(config, cache, op)
@@ -294,6 +311,9 @@ PLANTED = [
     Planted("ENC-9/kept", {CanAllocate: grant_only, Allocate: make_room_late}, PINNED_LATER),
     Planted("ENC-9/ended", {Abandon: leave_promised}, SCHEDULER),
     Planted("ENC-9/ended", {CanAllocate: grant_by_word}, SCHEDULER),
+    Planted("ENC-9/ended", {Report: stay_promised}, SCHEDULER._replace(disciplined=0)),
+    Planted("ENC-9/used", {Allocate: stay_attempted}, SCHEDULER),
+    Planted("ENC-9/budget", {CanAllocate: ignore_budget}, CLAIMS),
     Planted("ENC-10", {FreeInput: free_anything}, ANY_CALL),
     Planted("ENC-11", {Abandon: leave_pinned}, SCHEDULER),
     Planted("ENC-12", {CanAllocate: evict_newest}, ANY_CALL),

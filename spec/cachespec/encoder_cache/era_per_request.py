@@ -134,6 +134,7 @@ PER_REQUEST: Variant[Config, PerRequestCache, View] = Variant(
         "ENC-4": NOTHING_IS_SHARED,
         "ENC-5": NOTHING_IS_SHARED,
         "ENC-6": NOTHING_IS_EVICTED,
+        "ENC-9/budget": "the manager is not told of the budget; its caller compares the two",
         "ENC-12": NOTHING_IS_EVICTED,
         "ENC-12/needed": NOTHING_IS_EVICTED,
     },

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from cachespec.encoder_cache.configuration import Config, content_of, positions, size_of
+from cachespec.encoder_cache.configuration import Config, content_of, positions
 from cachespec.encoder_cache.operations import (
     Abandon,
     Allocate,
@@ -56,6 +56,11 @@ def without(keys: Iterable[Key], gone: Iterable[Key]) -> tuple[Key, ...]:
     return tuple(key for key in keys if key not in left)
 
 
+def claim_of(config: Config, request: int, position: int) -> int:
+    """The embeddings that the request claims for an input. Transitions have their own function: no bug of it hides."""
+    return config.claims[request][position] if config.claims else config.sizes[config.requests[request][position]]
+
+
 # Of a state ---------------------------------------------------------------------------------------------------------
 
 
@@ -80,7 +85,7 @@ def idle_is_unreferenced(config: Config, view: View) -> bool:
 
 def sizes_are_agreed(config: Config, view: View) -> bool:
     sizes = dict(view.entries)
-    claims = [((content_of(config, *pair),), size_of(config, *pair)) for pair in view.held]
+    claims = [((content_of(config, *pair),), claim_of(config, *pair)) for pair in view.held]
     given_back = [size == sizes.get(key, size) for key, size in view.idle]
     return all(sizes.get(key, size) == size for key, size in claims) and all(given_back)
 
@@ -125,7 +130,7 @@ def held_embeds(config: Config, view: View) -> int:
 def only_holders_stand_in_the_way(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
     if not isinstance(op, CanAllocate) or outcome.code is Code.DONE:
         return True
-    size = size_of(config, op.request, op.input)
+    size = claim_of(config, op.request, op.input)
     return size > op.budget or size + op.pending > config.capacity - held_embeds(config, before)
 
 
@@ -195,7 +200,7 @@ def answers_have_reasons(config: Config, before: View, op: Operation, outcome: O
     """A call that fails gives no reason: that is for other properties to judge."""
     if not isinstance(op, CheckAndUpdate | Allocate | FreeInput):
         return True
-    sizes, claim, mine = dict(before.entries), size_of(config, op.request, op.input), (op.request, op.input)
+    sizes, claim, mine = dict(before.entries), claim_of(config, op.request, op.input), (op.request, op.input)
     stored = sizes.get((content_of(config, *mine),), sizes.get(mine))
     another = stored != claim if isinstance(op, CheckAndUpdate) else claim > before.free
     reasons = {
@@ -226,10 +231,24 @@ def grants_are_as_told(config: Config, before: View, op: Operation, outcome: Out
     if isinstance(op, CanAllocate):
         granted = (op.request, op.input) in after.promised
         return granted if outcome.code is Code.DONE else after.promised == before.promised
+    if isinstance(op, Report | Reset) and outcome.code is Code.DONE:
+        return (after.promised, after.attempted) == ((), ())
     if not isinstance(op, Abandon | FreeRequest) or outcome.code is Code.UNSUPPORTED:
         return True
     left = (*after.promised, *after.attempted)
     return outcome.code is not Code.REFUSED and all(request != op.request for request, _ in left)
+
+
+def admitted_once_allocated(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    if not isinstance(op, Allocate) or outcome.code is not Code.DONE:
+        return True
+    return (op.request, op.input) not in after.promised and all(request != op.request for request, _ in after.attempted)
+
+
+def budget_is_kept(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    if not isinstance(op, CanAllocate) or outcome.code is not Code.DONE:
+        return True
+    return claim_of(config, op.request, op.input) <= op.budget
 
 
 def eviction_is_in_order(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
@@ -251,7 +270,7 @@ def eviction_is_needed(config: Config, before: View, op: Operation, outcome: Out
     if not isinstance(op, CanAllocate) or outcome.code is not Code.DONE or not evicted:
         return False
     sizes = dict(before.entries)
-    return after.free - sizes.get(evicted[-1], 0) < size_of(config, op.request, op.input) + op.pending
+    return after.free - sizes.get(evicted[-1], 0) < claim_of(config, op.request, op.input) + op.pending
 
 
 SAFETY: tuple[Safety[Config, View], ...] = (
@@ -356,9 +375,25 @@ STEPS: tuple[Step[Config, View], ...] = (
     ),
     Step(
         "ENC-9/ended",
-        "a grant has the size given in the answer, and ends with its request or its admission attempt",
+        "a positive answer is a grant, which ends with its request, its admission attempt or the pass",
         grants_are_as_told,
         lambda c, b, op, o, a: isinstance(op, Abandon) and len(a.promised) < len(b.promised),
+    ),
+    Step(
+        "ENC-9/used",
+        "an allocation uses its grant and ends the admission attempt of its request",
+        admitted_once_allocated,
+        lambda c, b, op, o, a: isinstance(op, Allocate) and len(a.attempted) < len(b.attempted),
+    ),
+    Step(
+        "ENC-9/budget",
+        "no room is granted to an input larger than the compute budget",
+        budget_is_kept,
+        lambda c, b, op, o, a: (
+            isinstance(op, CanAllocate)
+            and op.budget < claim_of(c, op.request, op.input)
+            and claim_of(c, op.request, op.input) + op.pending <= b.free
+        ),
     ),
     Step(
         "ENC-10",
