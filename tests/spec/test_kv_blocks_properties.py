@@ -10,7 +10,7 @@ from tests.planting import Change, planted
 from cacheproof.model.plan import Plan
 from cacheproof.search.reference import explore
 from cacheproof.search.result import Ending
-from cachespec.kv_blocks import COMPONENT, NORMATIVE_KV_BLOCKS, Config
+from cachespec.kv_blocks import COMPONENT, NORMATIVE_KV_BLOCKS, Config, configuration, groups
 from cachespec.kv_blocks import rolling_back as back
 from cachespec.kv_blocks import transitions as t
 from cachespec.kv_blocks.state import Pool
@@ -26,7 +26,8 @@ DRAFTS = Config(2, 3, ((0, 1),), (4,), steps=(2,), drafts=1)
 ANY_CALL = Config(2, 3, ((0, 1), (0, 2)), (4, 3), steps=(2, 4), withdrawals=1, repeats=1, disciplined=0)
 SHORT = Config(2, 2, ((0,), ()), (3, 1), evictions=1, resets=1, disciplined=0)
 AGAIN = Config(2, 3, ((0, 1), (0,)), (4, 3), steps=(2, 3), rollbacks=1)
-SCOPES = (AGAIN, SHORT, SHARED, PARTIAL, ALIKE, EVICTED, COLLIDING, CASCADE, DRAFTS, ANY_CALL)
+GROUPS = Config(1, 4, ((0, 1), (2, 3)), (2, 2), groups=1)
+SCOPES = (GROUPS, AGAIN, SHORT, SHARED, PARTIAL, ALIKE, EVICTED, COLLIDING, CASCADE, DRAFTS, ANY_CALL)
 
 
 class Planted(NamedTuple):
@@ -42,6 +43,9 @@ BUGS = (
     Planted("KV-2", SHARED, Change(t.touch, "$pool.free.remove($block)", "$pool.free")),
     Planted("KV-2/counted", SHARED, Change(Pool.free_count, "$pool.free.length", "$pool.free.length + 1")),
     Planted("KV-3", SHARED, Change(t.forget, "$pool.registered.remove($block)", "$pool.registered")),
+    Planted("KV-3", COLLIDING, Change(configuration.hash_of, "$content >= 0", "$content < 0")),
+    Planted("KV-3/listed", SHARED, Change(t.forget, "len($left) > 0", "len($left) >= 0")),
+    Planted("KV-3/kept", EVICTED, Change(t.forget_behind, "$behind = False", "$behind = True")),
     Planted(
         "KV-3/first",
         ALIKE,
@@ -142,6 +146,9 @@ BUGS = (
     ),
     Planted("KV-8/answered", DRAFTS, Change(t.allocate_slots, "($pool, TOO_LARGE)", "($pool, Outcome(Code.FAILED))")),
     Planted("KV-8/reasons", SHARED, Change(t.allocate_slots, "$needed - $owned > $x", "$needed - $owned >= $x")),
+    Planted(
+        "KV-8/reasons", GROUPS, Change(groups.allocate_groups, "$end > limit_of($config)", "$end >= limit_of($config)")
+    ),
     Planted("KV-7/taken", SHARED, Change(t.take, "$x(bytes=$pool.bytes.remove($block))", "touch($pool, $block)")),
     Planted("KV-8/moment", ANY_CALL, Change(t.are_cached, "return False", "return True")),
     Planted("KV-10/counted", SHARED, Change(t.allocate_slots, "scheduled=$end", "scheduled=limit_of(config)")),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cachespec.kernel import Code, Operation, Outcome, Step
-from cachespec.kv_blocks.configuration import Config, blocks_for, content_of, limit_of
+from cachespec.kv_blocks.configuration import NOTHING, Config, blocks_for, content_of, limit_of
 from cachespec.kv_blocks.operations import (
     AllocateGroups,
     AllocateSlots,
@@ -117,7 +117,7 @@ def no_call_fails(config: Config, before: View, op: Operation, outcome: Outcome,
 
 def refused_for_lack_of_room(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
     if isinstance(op, AllocateGroups):
-        return outcome.code is not Code.REFUSED or groups_lack_room(config, before, op)
+        return groups_are_refused_for_a_reason(config, before, op, outcome)
     if not isinstance(op, AllocateSlots | AppendSlots) or op.tokens == 0:
         return True
     hits, size = hits_of(op), config.block_size
@@ -130,11 +130,14 @@ def refused_for_lack_of_room(config: Config, before: View, op: Operation, outcom
     return blocks_for(config, end) - owned > len([block for block in before.free if block not in hits])
 
 
-def groups_lack_room(config: Config, view: View, op: AllocateGroups) -> bool:
+def groups_are_refused_for_a_reason(config: Config, view: View, op: AllocateGroups, outcome: Outcome) -> bool:
     """Both tables need blocks up to the same end, beside their hits."""
     hits = hits_of(op)
     end = len(op.hits) * config.block_size + op.external + op.tokens
-    return op.tokens <= 0 or 2 * blocks_for(config, end) - len(hits) > len(set(view.free) - set(hits))
+    if outcome.code is Code.TOO_LARGE:
+        return end > limit_of(config)
+    lacks_room = 2 * blocks_for(config, end) - len(hits) > len(set(view.free) - set(hits))
+    return outcome.code is not Code.REFUSED or op.tokens <= 0 or lacks_room
 
 
 def hits_are_touched_first(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
@@ -243,12 +246,25 @@ def computed_again_is_not_found(config: Config, before: View, op: Operation, out
     return not blocks & set(dict(after.registered)) and not blocks & set(dict(after.bytes))
 
 
+def evicted_with(config: Config, view: View, block: int) -> set[int]:
+    """A block, and what stands behind its content in any table."""
+    content = dict(view.registered).get(block, NOTHING)
+    return {block} | {
+        other
+        for request, blocks in view.tables
+        for position, other in enumerate(blocks)
+        if content in config.chains[request][:position]
+    }
+
+
 def forgotten_for_a_reason(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
     """A block leaves the map when it is taken, computed again, or taken out by number, or all of them are."""
     lost = set(dict(before.registered)) - set(dict(after.registered))
     if isinstance(op, RollBack):
         return lost <= set(again(config, before, op))
-    if isinstance(op, EvictBlock | ResetPrefixCache):
+    if isinstance(op, EvictBlock):
+        return lost <= evicted_with(config, before, op.block)
+    if isinstance(op, ResetPrefixCache):
         return True
     return lost <= (set(outcome.values) if is_allocation(op, outcome) else set())
 
@@ -265,8 +281,8 @@ STEPS: tuple[Step[Config, View], ...] = (
     ),
     Step(
         "KV-3/kept",
-        "a registered block stays findable until it is reallocated, computed again, or evicted by number, or the cache"
-        " is reset",
+        "a registered block stays findable until it is reallocated, computed again, evicted by number or with a block "
+        "before it, or the cache is reset",
         forgotten_for_a_reason,
         lambda c, b, op, o, a: is_allocation(op, o) and len(a.registered) < len(b.registered),
     ),
