@@ -45,6 +45,7 @@ BUGS = (
     Planted("KV-3", SHARED, Change(t.forget, "$pool.registered.remove($block)", "$pool.registered")),
     Planted("KV-3", COLLIDING, Change(configuration.hash_of, "$content >= 0", "$content < 0")),
     Planted("KV-3/listed", SHARED, Change(t.forget, "len($left) > 0", "len($left) >= 0")),
+    Planted("KV-3/order", ALIKE, Change(t.register, "(*$copies, $block)", "($block, *$copies)")),
     Planted("KV-3/kept", EVICTED, Change(t.forget_behind, "$behind = False", "$behind = True")),
     Planted(
         "KV-3/first",

@@ -9,6 +9,22 @@ from typing import Any, NamedTuple
 import pytest
 from tests.planting import Change
 from tests.planting import planted as planted_in_code
+from tests.spec.mirror_fault_bugs import (
+    abort_nothing,
+    abort_on_its_way,
+    allow_one_more,
+    drop_uncounted,
+    forget_the_newest,
+    ignore_complaints,
+    keep_grant,
+    keep_the_allowance,
+    lose_nothing,
+    repeat_the_first,
+    reset_and_deny,
+    reset_nothing,
+    reset_the_first_only,
+    restart_beside_the_channel,
+)
 
 from cacheproof.model.plan import Plan
 from cacheproof.model.registry import AnyVariant
@@ -16,16 +32,34 @@ from cacheproof.model.scope import scope_named
 from cacheproof.search.reference import explore
 from cacheproof.search.result import Ending, Exploration
 from cacheproof.search.verdict import unwitnessed
-from cachespec.kernel import ABSENT, DONE, FAILED, REFUSED, Code, Operation, Outcome
+from cachespec.kernel import ABSENT, DONE, FAILED, Code, Operation, Outcome
 from cachespec.mirror import COMPONENT, protocol, recency
 from cachespec.mirror.configuration import Config
 from cachespec.mirror.era_state import State as EraState
 from cachespec.mirror.eras import M3
-from cachespec.mirror.faults import Abort, Reorder, ResetReceiver, ResetSender, SubmitRejected
-from cachespec.mirror.normative import NORMATIVE_MIRROR, deliver, fan_out, join, look_up, send, submit, transmit
-from cachespec.mirror.normative_faults import reset_receiver, submit_rejected
+from cachespec.mirror.faults import (
+    Abort,
+    Drop,
+    DropAnswer,
+    Reorder,
+    ResetReceiver,
+    ResetSender,
+    RestartReceiver,
+    SubmitRejected,
+)
+from cachespec.mirror.normative import (
+    NORMATIVE_MIRROR,
+    deliver,
+    fan_out,
+    join,
+    look_up,
+    send,
+    submit,
+    transmit,
+)
+from cachespec.mirror.normative_faults import submit_rejected
 from cachespec.mirror.normative_state import Link, State, begun, with_link
-from cachespec.mirror.operations import Deliver, Expire, FanOut, Join, LookUp, Process, Send, Submit, Transmit
+from cachespec.mirror.operations import Deliver, Expire, FanOut, Join, LookUp, Process, Receive, Send, Submit, Transmit
 
 Result = tuple[State, Outcome]
 Bug = Mapping[type[Operation], Any]
@@ -34,22 +68,6 @@ Bug = Mapping[type[Operation], Any]
 def with_message(link: Link, **changes: Any) -> Link:
     """The oldest message of the channel, changed."""
     return link._replace(messages=(link.messages[0]._replace(**changes), *link.messages[1:]))
-
-
-def keep_grant(config: Config, state: State, op: ResetReceiver) -> Result:
-    """MIR-1: P1 is cleared, and takes the next message all the same."""
-    after, _ = reset_receiver(config, state, op)
-    for name, link in enumerate(state.links):
-        kept = link.partition._replace(order=state.empty)
-        after = with_link(after, name, after.links[name]._replace(partition=kept))
-    return after, DONE
-
-
-def abort_on_its_way(config: Config, state: State, op: Abort) -> Result:
-    """MIR-1/again: the request is taken out of the channel, and its update stays at P0."""
-    link = state.links[op.sender]
-    sender = link.sender._replace(log=(), sent=0)
-    return with_link(state, op.sender, link._replace(sender=sender, messages=())), DONE
 
 
 def one_byte_more(transition: Any) -> Any:
@@ -216,24 +234,6 @@ def bug(transitions: Bug) -> AnyVariant:
     return NORMATIVE_MIRROR.era("planted", "a planted bug", transitions, dict.fromkeys(transitions, "planted"))
 
 
-def reset_the_first_only(config: Config, state: State, op: ResetReceiver) -> tuple[State, Outcome]:
-    """The partitions of the other senders stay as they are."""
-    after, outcome = reset_receiver(config, state, op)
-    return after._replace(links=(after.links[0], *state.links[1:])), outcome
-
-
-def reset_and_deny(config: Config, state: State, op: ResetReceiver) -> tuple[State, Outcome]:
-    """P1 says that it was not reset."""
-    after, _ = reset_receiver(config, state, op)
-    return after, REFUSED
-
-
-def repeat_the_first(config: Config, state: State, op: Reorder) -> tuple[State, Outcome]:
-    """The channel delivers a message twice."""
-    link = state.links[op.sender]
-    return with_link(state, op.sender, link._replace(messages=(link.messages[0], *link.messages))), DONE
-
-
 RESET = Config(1, (1, 1), reset=1, outstanding=1)
 LOSS = Config(1, (1, 1), drop=1)
 LARGE = Config(1, (1, 1), items=2)
@@ -256,13 +256,13 @@ PLANTED = [
         "MIR-1/again",
         bug({Abort: abort_on_its_way}),
         Config(1, (1, 1), abort=1, outstanding=1),
-        frozenset({"MIR-1/mended", "MIR-6/kept"}),
+        frozenset({"MIR-1/mended", "MIR-6/kept", "MIR-7/channel"}),
     ),
     Planted(
         "MIR-1/mended",
         bug({Abort: abort_on_its_way}),
         Config(1, (1, 1), abort=1, outstanding=1),
-        frozenset({"MIR-1/again", "MIR-6/kept"}),
+        frozenset({"MIR-1/again", "MIR-6/kept", "MIR-7/channel"}),
     ),
     Planted(
         "MIR-11",
@@ -288,13 +288,23 @@ PLANTED = [
     Planted("MIR-7/kept", bug({Join: join_and_forget}), RESET, frozenset({"MIR-6/kept"})),
     Planted("MIR-7/served", NORMATIVE_MIRROR.lacking({Expire: "planted"}), LOSS),
     Planted("MIR-7/channel", bug({Reorder: repeat_the_first}), Config(1, (1, 1), reorder=1)),
+    Planted("MIR-7/channel", bug({DropAnswer: lose_nothing}), LOSS),
+    Planted("MIR-7/channel", bug({RestartReceiver: restart_beside_the_channel}), Config(1, (1, 1), restart=1)),
     Planted("MIR-8", bug({Deliver: acknowledge_the_old}), RESET),
     Planted("MIR-8/cleared", bug({ResetReceiver: reset_the_first_only}), RESET._replace(senders=2)),
-    Planted("MIR-8/cleared", bug({ResetSender: lambda config, state, op: (state, DONE)}), RESET),
-    Planted("MIR-8/refused", bug({ResetReceiver: reset_and_deny}), RESET),
+    Planted("MIR-8/cleared", bug({ResetSender: reset_nothing}), RESET),
+    Planted(
+        "MIR-8/refused", bug({ResetReceiver: reset_and_deny}), RESET, frozenset({"MIR-10/history", "MIR-7/happens"})
+    ),
     Planted("MIR-9", bug({Submit: fail_on_eviction}), LARGE),
     Planted("MIR-9/looked-up", bug({LookUp: look_up_in_vain}), Config(1, (1, 1), processing=1)),
     Planted("MIR-10", bug({Expire: send_again_at_once}), Config(1, (1, 1), drop=1, outstanding=1)),
+    Planted("MIR-7/happens", bug({Abort: abort_nothing}), Config(1, (1, 1), abort=1, outstanding=1)),
+    Planted("MIR-8/newest", bug({Deliver: forget_the_newest}), LOSS),
+    Planted("MIR-10/gap", bug({Receive: ignore_complaints}), LOSS),
+    Planted("MIR-10/counted", bug({Drop: drop_uncounted}), LOSS._replace(faults=2)),
+    Planted("MIR-10/history", bug({DropAnswer: allow_one_more}), LOSS),
+    Planted("MIR-10/history", bug({Receive: keep_the_allowance}), LOSS),
     Planted("MIR-10/needed", bug({Submit: send_everything}), Config(1, (1, 1)), frozenset({"MIR-9/fitting"})),
     Planted("MIR-10/once", bug({Transmit: send_twice}), LOSS),
     Planted("MIR-12", bug({Deliver: admit_strangers}), RESET, frozenset({"MIR-8"})),
@@ -362,7 +372,17 @@ def test_every_property_has_a_planted_bug() -> None:
     assert {rule.name for rule in COMPONENT.properties()} == broken
 
 
-WITNESSES = ("calm", "look-ups", "fan-out", "reset", "larger-request", "rendering", "fewer-partitions", "reorder")
+WITNESSES = (
+    "calm",
+    "late-complaints",
+    "look-ups",
+    "fan-out",
+    "reset",
+    "larger-request",
+    "rendering",
+    "fewer-partitions",
+    "reorder",
+)
 
 
 def test_every_witness_is_reached_in_a_default_scope() -> None:

@@ -100,6 +100,19 @@ def first_copy_is_found(config: Config, before: View, op: Operation, outcome: Ou
     )
 
 
+def copies_keep_their_order(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    """A block that is taken and registered again in one step is a new copy; a failed assertion leaves half a step."""
+    if outcome.code is Code.FAILED:
+        return True
+    findable, taken = dict(after.registered), set(outcome.values) if is_allocation(op, outcome) else set()
+    later = dict(after.prefix_map)
+    for hash_, blocks in before.prefix_map:
+        kept = tuple(block for block in blocks if block in findable and block not in taken)
+        if later.get(hash_, ())[: len(kept)] != kept:
+            return False
+    return True
+
+
 def a_token_is_left(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
     """Without a hit there is nothing to leave: a request may have no tokens at all."""
     if not isinstance(op, GetComputedBlocks) or not outcome.values:
@@ -277,6 +290,14 @@ STEPS: tuple[Step[Config, View], ...] = (
         lambda c, b, op, o, a: (
             isinstance(op, GetComputedBlocks)
             and any(len(blocks) > 1 and blocks[0] in o.values for _, blocks in b.prefix_map)
+        ),
+    ),
+    Step(
+        "KV-3/order",
+        "a block is registered behind the other blocks with its hash",
+        copies_keep_their_order,
+        lambda c, b, op, o, a: (
+            len(a.registered) > len(b.registered) and any(len(blocks) > 1 for _, blocks in a.prefix_map)
         ),
     ),
     Step(

@@ -11,6 +11,7 @@ from cachespec.mirror.configuration import Config
 from cachespec.mirror.drafts import Draft
 
 FRONTEND, CHANNEL, RECEIVER = "P0", "channel", "P1"
+MESSAGES, ANSWERS = "messages", "answers"
 
 
 class Around(NamedTuple):
@@ -66,8 +67,12 @@ class MirrorOperation(Operation):
     """It ends the draft at `which`, so P0 must not have been updated for it."""
     clears: ClassVar[str] = ""
     """The side whose cache it empties, or none."""
-    adds: ClassVar[tuple[int, int] | None] = None
-    """For a fault of the channel: how many messages and answers there are more, at most one of them."""
+    flow: ClassVar[str] = ""
+    """For a fault of the channel: what it befalls, messages or answers."""
+    loses: ClassVar[bool] = False
+    """Everything in flight is lost with it."""
+    harms: ClassVar[bool] = False
+    """A fault on the request path: messages of its sender, or of all if it names none, may have to go out again."""
 
     @classmethod
     def choices(cls, config: Config, sender: int, around: Around) -> Iterable[MirrorOperation]:
@@ -81,3 +86,11 @@ class MirrorOperation(Operation):
     def moved(self, config: Config, requests: Requests) -> Requests:
         """What has become of its sender's requests once it is done."""
         return requests
+
+    def befalls(self, abortable: int, messages: int, answers: int) -> bool:
+        """For a fault that names no draft: whether what it names is there."""
+        return True
+
+    def places(self, length: int) -> tuple[int, ...]:
+        """For a fault of the channel: of each message or answer that is in flight afterwards, its place before."""
+        return tuple(range(length))

@@ -354,6 +354,7 @@ def view(config: Config, state: State) -> View:
         held_bytes=sum(size for _, size in held),
         receiver_capacity=config.capacity,
         hung=hung,
+        faults_left=state.faults_left,
     )
 
 
@@ -370,6 +371,8 @@ def link_view(config: Config, link: Link, held: tuple[tuple[int, int], ...], *, 
         rendered=tuple(draft.stage == RENDERED for draft in link.drafts),
         messages=tuple(in_flight(link, message) for message in link.messages),
         answers=len(link.answers),
+        abortable=len(link.messages),
+        answering=tuple((answer.number, answer.failed) for answer in link.answers),
         unanswered=link.waiting + len(link.retries),
         updates=link.updates,
         mended=link.missed == 1,
@@ -385,4 +388,5 @@ def in_flight(link: Link, message: Message) -> InFlight:
         walked=message.walked,
         current=message.epoch == link.epoch,
         following=message.epoch == link.epoch and message.number == link.applied + 1,
+        stamp=(message.epoch, message.number),
     )

@@ -12,7 +12,16 @@ from typing import ClassVar
 
 from cachespec.kernel import Kind
 from cachespec.mirror.configuration import Config, Key, SenderName, requests
-from cachespec.mirror.declaration import CHANNEL, FRONTEND, RECEIVER, Around, MirrorOperation, Requests
+from cachespec.mirror.declaration import (
+    ANSWERS,
+    CHANNEL,
+    FRONTEND,
+    MESSAGES,
+    RECEIVER,
+    Around,
+    MirrorOperation,
+    Requests,
+)
 from cachespec.mirror.drafts import LOOKED_UP, PARTLY_SENT, RENDERED
 from cachespec.mirror.operations import Which, bundled
 
@@ -78,6 +87,9 @@ class Abort(MirrorOperation):
     def choices(cls, config: Config, sender: int, around: Around) -> Iterable[MirrorOperation]:
         return (cls(sender, which) for which in range(around.unanswered))
 
+    def befalls(self, abortable: int, messages: int, answers: int) -> bool:
+        return self.which < abortable
+
 
 @dataclass(frozen=True, slots=True)
 class Cancel(MirrorOperation):
@@ -114,6 +126,8 @@ class ChannelFault(MirrorOperation):
 
     kind: ClassVar[Kind] = Kind.FAULT
     lane: ClassVar[tuple[str, str]] = (CHANNEL, CHANNEL)
+    spans: ClassVar[int] = 1
+    """How many neighbours it takes."""
     sender: SenderName
     which: Which
 
@@ -126,17 +140,25 @@ class ChannelFault(MirrorOperation):
     def choices(cls, config: Config, sender: int, around: Around) -> Iterable[MirrorOperation]:
         return (cls(sender, which) for which in range(cls.candidates(around)))
 
+    def befalls(self, abortable: int, messages: int, answers: int) -> bool:
+        return self.which + self.spans <= (messages if self.flow == MESSAGES else answers)
+
 
 @dataclass(frozen=True, slots=True)
 class Reorder(ChannelFault):
     """A message overtakes the one before it."""
 
     setting: ClassVar[str] = "reorder"
-    adds: ClassVar[tuple[int, int] | None] = (0, 0)
+    flow: ClassVar[str] = MESSAGES
+    spans: ClassVar[int] = 2
+    harms: ClassVar[bool] = True
 
     @classmethod
     def candidates(cls, around: Around) -> int:
         return around.messages - 1
+
+    def places(self, length: int) -> tuple[int, ...]:
+        return (*range(self.which), self.which + 1, self.which, *range(self.which + 2, length))
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,11 +166,15 @@ class ReorderAnswers(ChannelFault):
     """An answer overtakes the one before it."""
 
     setting: ClassVar[str] = "reorder"
-    adds: ClassVar[tuple[int, int] | None] = (0, 0)
+    flow: ClassVar[str] = ANSWERS
+    spans: ClassVar[int] = 2
 
     @classmethod
     def candidates(cls, around: Around) -> int:
         return around.answers - 1
+
+    def places(self, length: int) -> tuple[int, ...]:
+        return (*range(self.which), self.which + 1, self.which, *range(self.which + 2, length))
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,11 +182,15 @@ class Drop(ChannelFault):
     """A message is lost."""
 
     setting: ClassVar[str] = "drop"
-    adds: ClassVar[tuple[int, int] | None] = (-1, 0)
+    flow: ClassVar[str] = MESSAGES
+    harms: ClassVar[bool] = True
 
     @classmethod
     def candidates(cls, around: Around) -> int:
         return around.messages
+
+    def places(self, length: int) -> tuple[int, ...]:
+        return (*range(self.which), *range(self.which + 1, length))
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,11 +198,14 @@ class DropAnswer(ChannelFault):
     """An answer is lost."""
 
     setting: ClassVar[str] = "drop"
-    adds: ClassVar[tuple[int, int] | None] = (0, -1)
+    flow: ClassVar[str] = ANSWERS
 
     @classmethod
     def candidates(cls, around: Around) -> int:
         return around.answers
+
+    def places(self, length: int) -> tuple[int, ...]:
+        return (*range(self.which), *range(self.which + 1, length))
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,11 +213,14 @@ class Duplicate(ChannelFault):
     """A message arrives twice."""
 
     setting: ClassVar[str] = "duplicate"
-    adds: ClassVar[tuple[int, int] | None] = (1, 0)
+    flow: ClassVar[str] = MESSAGES
 
     @classmethod
     def candidates(cls, around: Around) -> int:
         return around.messages if around.room else 0
+
+    def places(self, length: int) -> tuple[int, ...]:
+        return (*range(self.which + 1), *range(self.which, length))
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,11 +228,14 @@ class DuplicateAnswer(ChannelFault):
     """An answer arrives twice."""
 
     setting: ClassVar[str] = "duplicate"
-    adds: ClassVar[tuple[int, int] | None] = (0, 1)
+    flow: ClassVar[str] = ANSWERS
 
     @classmethod
     def candidates(cls, around: Around) -> int:
         return around.answers if around.room else 0
+
+    def places(self, length: int) -> tuple[int, ...]:
+        return (*range(self.which + 1), *range(self.which, length))
 
 
 # Resets -------------------------------------------------------------------------------------------------------------
@@ -210,6 +249,7 @@ class ResetSender(MirrorOperation):
     lane: ClassVar[tuple[str, str]] = (FRONTEND, FRONTEND)
     setting: ClassVar[str] = "reset"
     clears: ClassVar[str] = FRONTEND
+    harms: ClassVar[bool] = True
     sender: SenderName
 
     @classmethod
@@ -225,6 +265,7 @@ class ResetReceiver(MirrorOperation):
     lane: ClassVar[tuple[str, str]] = (RECEIVER, RECEIVER)
     setting: ClassVar[str] = "reset"
     clears: ClassVar[str] = RECEIVER
+    harms: ClassVar[bool] = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,6 +276,8 @@ class RestartReceiver(MirrorOperation):
     lane: ClassVar[tuple[str, str]] = (RECEIVER, RECEIVER)
     setting: ClassVar[str] = "restart"
     clears: ClassVar[str] = RECEIVER
+    harms: ClassVar[bool] = True
+    loses: ClassVar[bool] = True
 
 
 FAULTS: tuple[type[MirrorOperation], ...] = (

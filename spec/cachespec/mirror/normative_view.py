@@ -16,6 +16,7 @@ def view(config: Config, state: State) -> View:
         held_bytes=sum(link.partition.order.total for link in state.links),
         receiver_capacity=config.capacity * partitions(config),
         hung=False,
+        faults_left=state.faults_left,
     )
 
 
@@ -39,6 +40,13 @@ def link_view(config: Config, link: Link) -> LinkView:
         drafts=link.drafts,
         kept=tuple(message.items for message in sender.log),
         backlog=len(sender.log) - sender.sent,
+        answering=tuple((answer.generation, answer.expected, answer.verdict) for answer in link.answers),
+        abortable=len(sender.log),
+        joined=sender.joined == 1,
+        generation=sender.generation,
+        newest=partition.generation,
+        allowance=link.allowance,
+        marked=link.marked,
     )
 
 
@@ -61,4 +69,5 @@ def in_flight(link: Link, message: Message) -> InFlight:
         walked=message.items,
         current=current,
         following=current and message.sequence == partition.expected and updates.get(message.sequence) == message.items,
+        stamp=(message.generation, message.sequence),
     )

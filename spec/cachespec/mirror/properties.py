@@ -5,14 +5,14 @@ from __future__ import annotations
 from cachespec.kernel import Code, FrozenQueue, Kind, Operation, Outcome, Progress, Safety, Step
 from cachespec.mirror.configuration import Config, identity
 from cachespec.mirror.declaration import FRONTEND, RECEIVER, MirrorOperation, Requests
-from cachespec.mirror.faults import Reorder, ResetReceiver
+from cachespec.mirror.fault_properties import FAULTY, NOBODY, sender_of
+from cachespec.mirror.faults import ResetReceiver
 from cachespec.mirror.operations import Deliver, FanOut, Join, LookUp, Process, Receive, Retry, Send, Submit, Transmit
 from cachespec.mirror.recency import walk
 from cachespec.mirror.view import LinkView, View
 from cachespec.mirror.walk_properties import WALKS, head, is_applied
 
 REFUSALS = (Code.STALE, Code.REFUSED)
-NOBODY = -1
 
 
 def orders_agree(link: LinkView) -> bool:
@@ -86,12 +86,6 @@ def updated_draft(before: View, op: Operation) -> bool:
     return position_of(op) < len(updated) and updated[position_of(op)]
 
 
-def sender_of(op: Operation) -> int:
-    """The sender that an operation names, or none."""
-    sender: int = getattr(op, "sender", NOBODY)
-    return sender
-
-
 def walks_agree(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
     message = head(before, op)
     if message is None or not is_applied(before, op, outcome):
@@ -132,6 +126,8 @@ def as_asked(config: Config, name: int, before: Requests, op: Operation, outcome
 
 def requests_are_as_asked(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
     """With MIR-3, which takes what P0 keeps for its updates, and MIR-6: P1 uses what the client has asked for."""
+    if len(after.links) != len(before.links):
+        return False
     for name, (b, a) in enumerate(zip(before.links, after.links, strict=True)):
         confirmed = len(b.kept) - len(a.kept) if isinstance(op, Receive) and op.sender == name else 0
         if confirmed < 0:
@@ -174,14 +170,6 @@ def resets_empty(config: Config, before: View, op: Operation, outcome: Outcome, 
 
 def refusals_change_nothing(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
     return outcome.code not in (Code.REFUSED, Code.ABSENT) or before == after
-
-
-def channel_invents_nothing(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
-    if outcome.code is not Code.DONE or not isinstance(op, MirrorOperation) or op.adds is None:
-        return True
-    was, now = before.links[sender_of(op)], after.links[sender_of(op)]
-    more = (len(now.messages) - len(was.messages), now.answers - was.answers)
-    return more == op.adds and set(now.messages) <= set(was.messages)
 
 
 def frontend_never_fails(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
@@ -334,12 +322,6 @@ STEPS: tuple[Step[Config, View], ...] = (
         lambda c, b, op, o, a: isinstance(op, Join) and b.links[op.sender].unanswered > 0,
     ),
     Step(
-        "MIR-7/channel",
-        "a channel fault reorders, loses or repeats a message and never invents one",
-        channel_invents_nothing,
-        lambda c, b, op, o, a: isinstance(op, Reorder),
-    ),
-    Step(
         "MIR-8",
         "a message of an earlier epoch reads and changes nothing",
         old_epochs_are_void,
@@ -393,6 +375,7 @@ STEPS: tuple[Step[Config, View], ...] = (
         strangers_are_refused,
         lambda c, b, op, o, a: isinstance(op, Deliver) and not b.links[op.sender].granted and head(b, op) is not None,
     ),
+    *FAULTY,
     *WALKS,
 )
 

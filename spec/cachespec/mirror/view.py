@@ -26,6 +26,8 @@ class InFlight(NamedTuple):
     """Whether it belongs to the epoch that P1 is in."""
     following: bool
     """Whether it is P0's next update of this epoch that P1 has not applied."""
+    stamp: tuple[int, ...]
+    """Its generation and number; in the eras the epoch and number of its update."""
 
 
 class LinkView(NamedTuple):
@@ -59,6 +61,20 @@ class LinkView(NamedTuple):
     """The contents of each request that P0 keeps until an answer confirms it, oldest first; the eras keep none."""
     backlog: int = 0
     """Messages that P0 keeps and has still to send in this generation; the eras keep none."""
+    answering: tuple[tuple[int, ...], ...] = ()
+    """Each answer in flight, oldest first: generation, expected number, verdict; in the eras number, failed."""
+    abortable: int = 0
+    """Requests in flight that their client can abort."""
+    joined: bool = True
+    """Whether P0 has a partition, as far as it knows."""
+    generation: int = 0
+    """P0's generation; the eras have none."""
+    newest: int = -1
+    """The newest generation that P1 has seen of this sender, or -1 without a partition; the eras have none."""
+    allowance: int = 0
+    """How many repeated sends are accounted for; the eras do not account for them."""
+    marked: int = -1
+    """The number that was next at the last fault on the request path, or -1; the eras show none."""
 
 
 class View(NamedTuple):
@@ -72,6 +88,8 @@ class View(NamedTuple):
     """Bytes that P1 has for them."""
     hung: bool
     """A process of the engine is dead or spins."""
+    faults_left: int
+    """How many faults may still happen; -1: any number."""
 
 
 OBSERVABLES: Mapping[str, str] = MappingProxyType(
