@@ -96,6 +96,13 @@ def forget_the_newest(config: Config, state: State, op: Deliver) -> Result:
     return with_link(after, op.sender, after.links[op.sender]._replace(partition=partition)), outcome
 
 
+def take_two(config: Config, state: State, op: Receive) -> Result:
+    """P0 takes the next answer for a copy of this one."""
+    after, outcome = receive_answer(config, state, op)
+    link = after.links[op.sender]
+    return with_link(after, op.sender, link._replace(answers=link.answers[1:])), outcome
+
+
 def ignore_complaints(config: Config, state: State, op: Receive) -> Result:
     """P0 takes every answer for a confirmation."""
     link = state.links[op.sender]

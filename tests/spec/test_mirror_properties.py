@@ -24,6 +24,7 @@ from tests.spec.mirror_fault_bugs import (
     reset_nothing,
     reset_the_first_only,
     restart_beside_the_channel,
+    take_two,
 )
 
 from cacheproof.model.plan import Plan
@@ -270,7 +271,7 @@ PLANTED = [
         Config(1, (1, 1)),
     ),
     Planted("MIR-2", bug({Deliver: send_no_payload}), Config(1, (1, 1))),
-    Planted("MIR-3", bug({Deliver: skip_what_is_missing}), LOSS),
+    Planted("MIR-3", bug({Deliver: skip_what_is_missing}), LOSS, frozenset({"MIR-7/taken"})),
     Planted("MIR-4", bug({SubmitRejected: update_and_reject}), Config(1, (1, 1), reject=1)),
     Planted(
         "MIR-4/each",
@@ -300,6 +301,7 @@ PLANTED = [
     Planted("MIR-9/looked-up", bug({LookUp: look_up_in_vain}), Config(1, (1, 1), processing=1)),
     Planted("MIR-10", bug({Expire: send_again_at_once}), Config(1, (1, 1), drop=1, outstanding=1)),
     Planted("MIR-7/happens", bug({Abort: abort_nothing}), Config(1, (1, 1), abort=1, outstanding=1)),
+    Planted("MIR-7/taken", bug({Receive: take_two}), Config(1, (1, 1))),
     Planted("MIR-8/newest", bug({Deliver: forget_the_newest}), LOSS),
     Planted("MIR-10/gap", bug({Receive: ignore_complaints}), LOSS),
     Planted("MIR-10/counted", bug({Drop: drop_uncounted}), LOSS._replace(faults=2)),

@@ -86,6 +86,20 @@ def faults_are_counted(config: Config, before: View, op: Operation, outcome: Out
     return after.faults_left == before.faults_left - (1 if happens else 0) and after.faults_left >= 0
 
 
+# What is taken ------------------------------------------------------------------------------------------------------
+
+
+def oldest_is_taken(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    """A process that dies or spins may have taken half a step."""
+    if not isinstance(op, Deliver | Receive) or outcome.code in (Code.ABSENT, Code.FAILED, Code.DIVERGED):
+        return True
+    was, now = before.links[op.sender], after.links[op.sender]
+    if isinstance(op, Receive):
+        return carried(now) == carried(was) and now.answering == was.answering[1:]
+    answered = len(now.answering) == len(was.answering) + 1
+    return answered and carried(now) == carried(was)[1:] and now.answering[: len(was.answering)] == was.answering
+
+
 # What the history counts --------------------------------------------------------------------------------------------
 
 
@@ -179,6 +193,12 @@ FAULTY: tuple[Step[Config, View], ...] = (
         "a fault happens if and only if there is what it names",
         faults_happen,
         lambda c, b, op, o, a: isinstance(op, MirrorOperation) and op.flow == ANSWERS and is_done(op, o),
+    ),
+    Step(
+        "MIR-7/taken",
+        "P1 takes and answers one message at a time, and P0 takes one answer at a time, each the oldest",
+        oldest_is_taken,
+        lambda c, b, op, o, a: isinstance(op, Receive) and len(b.links[op.sender].answering) > 1,
     ),
     Step(
         "MIR-8/newest",
