@@ -190,7 +190,7 @@ FAULTY: tuple[Step[Config, View], ...] = (
     ),
     Step(
         "MIR-7/happens",
-        "a fault happens if and only if there is what it names",
+        "a fault happens if and only if the message, answer or request that it names is there",
         faults_happen,
         lambda c, b, op, o, a: isinstance(op, MirrorOperation) and op.flow == ANSWERS and is_done(op, o),
     ),
@@ -220,7 +220,7 @@ FAULTY: tuple[Step[Config, View], ...] = (
     ),
     Step(
         "MIR-10/history",
-        "one repeated send is accounted for by the first join and by each fault on the request path, until its repair",
+        "the first join, and each fault on the request path until it is repaired, account for one repeated send",
         history_is_true,
         goes_back,
     ),
