@@ -5,10 +5,10 @@ from __future__ import annotations
 from cachespec.kernel import ABSENT, DONE, REFUSED, Outcome
 from cachespec.mirror.configuration import Config
 from cachespec.mirror.faults import Abort, Drop, DropAnswer, Reorder, ResetReceiver, ResetSender, RestartReceiver
-from cachespec.mirror.normative import deliver, receive_answer
+from cachespec.mirror.normative import receive_answer
 from cachespec.mirror.normative_faults import drop, drop_answer, reset_receiver, restart_receiver
 from cachespec.mirror.normative_state import State, touched, with_link
-from cachespec.mirror.operations import Deliver, Receive
+from cachespec.mirror.operations import Receive
 from cachespec.mirror.protocol import ACCEPTED
 
 Result = tuple[State, Outcome]
@@ -87,13 +87,6 @@ def keep_grant(config: Config, state: State, op: ResetReceiver) -> Result:
 def abort_nothing(config: Config, state: State, op: Abort) -> Result:
     """P0 says that it does not know the request that its client aborts."""
     return state, ABSENT
-
-
-def forget_the_newest(config: Config, state: State, op: Deliver) -> Result:
-    """P1 takes messages of a generation that it has seen the end of."""
-    after, outcome = deliver(config, state, op)
-    partition = after.links[op.sender].partition._replace(generation=state.links[op.sender].partition.generation)
-    return with_link(after, op.sender, after.links[op.sender]._replace(partition=partition)), outcome
 
 
 def take_two(config: Config, state: State, op: Receive) -> Result:

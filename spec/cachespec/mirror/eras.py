@@ -32,7 +32,7 @@ KEPT = {
     "MIR-4/at-once": "P0 names the payloads when a request is rendered, and not when its message leaves",
 }
 REPEATED = dict.fromkeys(("MIR-10", "MIR-10/history"), "the eras do not account for repeated sends")
-GENERATIONS = dict.fromkeys(("MIR-8/newest", "MIR-10/gap"), "the eras have no generations")
+GENERATIONS = {"MIR-10/gap": "the eras have no generations"}
 WALKED = dict.fromkeys(("MIR-5/recency", "MIR-9/fitting"), "each era has its own walk on each side")
 NEEDED = {"MIR-10/needed": "each era has its own walk on each side", **WALKED}
 MENDED = {"MIR-1/mended": "no era repairs a miss"}

@@ -174,13 +174,6 @@ def goes_back_for_a_gap(config: Config, before: View, op: Operation, outcome: Ou
     return (now.generation != was.generation) is complains(was, now)
 
 
-def newest_is_known(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
-    if not isinstance(op, Deliver) or before.links[op.sender].messages == ():
-        return True
-    was, now = before.links[op.sender], after.links[op.sender]
-    return not was.granted or now.newest == max(was.newest, was.messages[0].stamp[0])
-
-
 FAULTY: tuple[Step[Config, View], ...] = (
     Step(
         "MIR-7/channel",
@@ -199,12 +192,6 @@ FAULTY: tuple[Step[Config, View], ...] = (
         "P1 takes and answers one message at a time, and P0 takes one answer at a time, each the oldest",
         oldest_is_taken,
         lambda c, b, op, o, a: isinstance(op, Receive) and len(b.links[op.sender].answering) > 1,
-    ),
-    Step(
-        "MIR-8/newest",
-        "P1 knows the newest generation of the messages that it has taken in an epoch",
-        newest_is_known,
-        lambda c, b, op, o, a: isinstance(op, Deliver) and a.links[op.sender].newest > b.links[op.sender].newest,
     ),
     Step(
         "MIR-10/gap",

@@ -44,7 +44,6 @@ def link_view(config: Config, link: Link) -> LinkView:
         abortable=len(sender.log),
         joined=sender.joined == 1,
         generation=sender.generation,
-        newest=partition.generation,
         allowance=link.allowance,
         marked=link.marked,
     )

@@ -69,8 +69,6 @@ class LinkView(NamedTuple):
     """Whether P0 has a partition, as far as it knows."""
     generation: int = 0
     """P0's generation; the eras have none."""
-    newest: int = -1
-    """The newest generation that P1 has seen of this sender, or -1 without a partition; the eras have none."""
     allowance: int = 0
     """How many repeated sends are accounted for; the eras do not account for them."""
     marked: int = -1
