@@ -68,7 +68,8 @@ PROPERTIES: Mapping[Severity, tuple[str, ...]] = {
     Severity.ACCOUNTING: (
         *("BUD-3/answered", "BUD-3/reason", "ENC-5/listed", "ENC-6/held", "ENC-7/once", "ENC-7/told"),
         *("HASH-1/answered", "HASH-1/written", "KV-7/flying", "KV-7/longest", "KV-7/registered", "KV-7/reset"),
-        *("KV-8/reasons", "KV-8/turned-down", "KV-10/counted", "KV-13/all", "MIR-6/kept", "MIR-7/channel"),
+        *("KV-8/reasons", "KV-8/turned-down", "KV-10/counted", "KV-13/all", "MIR-6/kept"),
+        *("MIR-7/channel", "MIR-7/happens", "MIR-7/taken"),
         *("PH-4/executed", "PH-4/new", "PH-4/written"),
         *("SCH-1/answered", "SCH-3/named", "SCH-3/whole", "SCH-5/named", "SCH-8/aligned", "SCH-8/line", "SCH-8/place"),
         *(
