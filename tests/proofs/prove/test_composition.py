@@ -13,7 +13,7 @@ from cacheproof.prove.composition import Part, judged, part_of, program_of, prom
 from cacheproof.prove.finding import Verdict
 from cacheproof.prove.obligations import encoder_cache as proofs_of_encoder_cache
 from cacheproof.prove.obligations import kv_blocks as proofs_of_kv_blocks
-from cacheproof.prove.obligations import ring as proofs_of_ring
+from cacheproof.prove.ring_functions import CHUNKS
 from cacheproof.prove.session import all_proofs
 from cachespec import encoder_cache, kv_blocks, ring
 from cachespec.encoder_cache import NORMATIVE_ENCODER_CACHE, FreeInput
@@ -115,7 +115,7 @@ def test_wholes_have_the_promises_of_their_parts() -> None:
 
 
 def test_the_object_store_changes_its_ring_by_the_ring_s_functions_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    part, store = part_of(proofs_of_ring.CHUNKS), component_named("object_store")
+    part, store = part_of(CHUNKS), component_named("object_store")
     assert judged(part, program_of(store.normative, store.config)) == (Verdict.PROVED, "")
     monkeypatch.setattr(writer, "reserve", reserving_by_itself)
     verdict, detail = judged(part, program_of(store.normative, store.config))

@@ -30,6 +30,7 @@ from cacheproof.prove.obligations import ring as ring_claims
 from cacheproof.prove.obligations import shared_prefix as shared_prefix_claims
 from cacheproof.prove.proof import Proof
 from cacheproof.prove.prover import prove
+from cacheproof.prove.ring_functions import CHUNKS, MEMORY
 from cachespec.configuration import BALANCED_OUTSIDE
 from cachespec.lru import GHOST, RELEASED, STALE_GROWTH
 
@@ -39,7 +40,8 @@ TABLES: dict[str, tuple[Proof, tuple[Bug, ...]]] = {
     "mirror_progress": (PROGRESS, mirror_progress.BUGS),
     "encoder_cache": (encoder_cache_claims.PROOF, encoder_cache.BUGS),
     "ring": (ring_claims.PROOF, ring.BUGS),
-    "ring_chunks": (ring_claims.CHUNKS, ring.OF_CHUNKS),
+    "ring_chunks": (CHUNKS, ring.OF_CHUNKS),
+    "ring_memory": (MEMORY, ring.OF_MEMORY),
     "object_store": (object_store_claims.PROOF, object_store.BUGS),
     "kv_blocks": (kv_blocks_claims.PROOF, kv_blocks.BUGS),
     "configuration": (configuration_claims.PROOF, configuration.BUGS),
