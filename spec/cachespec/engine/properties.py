@@ -14,6 +14,8 @@ from cachespec.object_store.state import ABSENT, ENDED, PREEMPTED, RUNNING, WAIT
 from cachespec.scheduler.configuration import is_turn, items_of
 from cachespec.scheduler.connector_properties import CONNECTED
 from cachespec.scheduler.properties import POOLING
+from cachespec.scheduler.state import ABANDONED, LOADING
+from cachespec.scheduler.view import in_phase
 from cachespec.scheduler.worker import UNWRITTEN, holds
 from cachespec.scheduler.worker_properties import WORKER_SAFETY, is_crossed, last_tokens
 
@@ -82,9 +84,14 @@ def settled_memory_is_that_assumed(config: Config, view: View) -> bool:
 
 
 def memory_is_that_assumed(config: Config, view: View, worker: WorkerView) -> bool:
-    """Of blocks in use: the scheduler's own worker executes each plan as soon as it is made."""
+    """The scheduler's own worker executes each plan as soon as it is made.
+
+    A block that a load has still to write may hold anything of an earlier request.
+    """
     kv = view.scheduler.kv
-    used = {block for block, _ in (*kv.registered, *kv.references)}
+    loading = in_phase(view.scheduler, (LOADING, ABANDONED))
+    held = {block for request, blocks in kv.tables if request not in loading for block in blocks}
+    used = held | {block for block, _ in kv.registered}
     settled, assumed = dict(worker.settled_memory), dict(view.scheduler.worker.memory)
     return all(settled.get(block, UNWRITTEN) == assumed.get(block, UNWRITTEN) for block in used)
 
@@ -148,7 +155,8 @@ OWN: tuple[Safety[Config, View], ...] = (
     ),
     Safety(
         "KV-7/settled",
-        "a worker with an empty inbox has, in every block in use, exactly the KV that the scheduler assumes there",
+        "a worker with an empty inbox has, in every block in use and not being loaded, exactly the KV that the "
+        "scheduler assumes there",
         settled_memory_is_that_assumed,
         lambda c, v: any(worker.inbox and worker.settled_memory for worker in v.workers),
     ),
