@@ -41,7 +41,7 @@ def new_plan(move: Move) -> Any:
     return move.after.plans.newest
 
 
-def nobody_ended_is_scheduled(move: Move) -> SymbolicBoolean:
+def the_ended_are_not_scheduled(move: Move) -> SymbolicBoolean:
     """SCH-5."""
     plan = new_plan(move)
     if plan is None:
@@ -66,7 +66,7 @@ def drafts_are_used_up(move: Move) -> SymbolicBoolean:
     return of_each(lambda request: z3.Implies(scheduled[request], z3.Not(after.proposed.members[request])))
 
 
-def nobody_is_lost(move: Move) -> SymbolicBoolean:
+def no_request_is_lost(move: Move) -> SymbolicBoolean:
     """SCH-6/kept."""
     config, before, operation, after = move.config, move.before, move.operation, move.after
     asked = integer_term(operation.request) if hasattr(operation, "request") else None
@@ -214,14 +214,14 @@ LAWS = (
         "SCH-5",
         "a plan schedules no request that it also lists as finished or preempted",
         (Schedule,),
-        nobody_ended_is_scheduled,
+        the_ended_are_not_scheduled,
     ),
     Law("SCH-5/named", "a plan names the requests preempted in its round", (Schedule,), the_preempted_are_named),
     Law(
         "SCH-6/kept",
         "every request that waited or ran still does or has ended, and only an arrival adds a request",
         EVERY_CALL,
-        nobody_is_lost,
+        no_request_is_lost,
     ),
     Law("SCH-9/answered", "the answer to an arrival says whether the request was queued", (Add,), the_answer_is_right),
     Law(

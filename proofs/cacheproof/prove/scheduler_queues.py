@@ -8,7 +8,7 @@ the tests compare it with the specification's own functions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, NoReturn
 
@@ -137,13 +137,15 @@ class Members:
     members: Term
     newest: Any = None
     """What was added last."""
+    parts: Any = None
+    """The numbers of the parts in their order, if they are known: a tuple or a sequence."""
 
     @classmethod
-    def fresh(cls, name: str) -> Members:
-        """Any requests."""
+    def fresh(cls, name: str, *, parts: bool = False) -> Members:
+        """Any requests, or any parts."""
         members = path().fresh(name, ANSWERS)
         path().hints.append(members == small_array(INTEGER, z3.BoolVal(False), "member"))
-        return cls(members)
+        return cls(members, parts=SymbolicSequence.fresh(PART, f"{name}.parts") if parts else None)
 
     @classmethod
     def of(cls, value: Any) -> Members:
@@ -151,17 +153,27 @@ class Members:
         if type(value) is Members:
             return value
         if type(value) is tuple and not any(True for _ in value):
-            return cls(z3.K(z3.IntSort(), z3.BoolVal(False)))
+            return cls(z3.K(z3.IntSort(), z3.BoolVal(False)), parts=())
         raise NotFollowedError("a round begins with empty tuples")
 
     def joined(self, value: Any) -> Members:
         """With one more: a request, or the request of a part."""
         request = getattr(value, "request", value)
-        return Members(z3.Store(self.members, integer_term(request), z3.BoolVal(True)), value)
+        members = z3.Store(self.members, integer_term(request), z3.BoolVal(True))
+        if self.parts is None or not hasattr(value, "tokens"):
+            return Members(members, value)
+        part = PartInFlight(*(getattr(value, name) for name in PartInFlight._fields))
+        return Members(members, value, parts=self.in_order().joined(part))
 
     def without(self, request: Any) -> Members:
         """Without this request."""
         return Members(z3.Store(self.members, integer_term(request), z3.BoolVal(False)))
+
+    def in_order(self) -> SymbolicSequence:
+        """The parts."""
+        if self.parts is None:
+            raise NotFollowedError("of these requests the order is not known")
+        return SymbolicSequence.of(PART, ()) if type(self.parts) is tuple else self.parts
 
     def element(self) -> PartInFlight:
         """Any part of one of them."""
@@ -174,10 +186,20 @@ class Members:
         """Any requests."""
         return Members.fresh(name)
 
+    def symbolic_length(self) -> SymbolicInteger:
+        """`len`, of parts."""
+        return self.in_order().symbolic_length()
+
+    def __getitem__(self, place: Any) -> Any:
+        return self.in_order()[place]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.in_order())
+
     def __bool__(self) -> bool:
-        somebody = path().fresh("somebody", z3.BoolSort())
-        path().assume(z3.Implies(z3.Not(somebody), every(INTEGER, lambda request: z3.Not(self.members[request]))))
-        return path().branch(somebody)
+        some = path().fresh("some", z3.BoolSort())
+        path().assume(z3.Implies(z3.Not(some), every(INTEGER, lambda request: z3.Not(self.members[request]))))
+        return path().branch(some)
 
 
 class PlanInFlight(NamedTuple):
@@ -196,6 +218,8 @@ class Flight:
     """Output tokens that they may sample, of each request."""
     oldest: SymbolicSequence
     """The parts of the oldest plan."""
+    places: Term
+    """Where in the oldest plan the part of each request is, if it has one."""
     length: Term
     newest: Any = None
     """The plan that was added last."""
@@ -209,9 +233,10 @@ class Flight:
             path().fresh(f"{name}.counted", ANSWERS) if counted is None else counted,
             path().fresh(f"{name}.promised", INTEGERS),
             SymbolicSequence.fresh(PART, f"{name}.oldest"),
+            path().fresh(f"{name}.places", INTEGERS),
             path().fresh(f"{name}.length", z3.IntSort()) if length is None else length,
         )
-        path().assume(flight.law(path().fresh(f"{name}.places", INTEGERS)))
+        path().assume(flight.law())
         path().hints.append(flight.promised == small_array(INTEGER, z3.IntVal(0), "promised"))
         if counted is None:
             path().hints.append(flight.counted == small_array(INTEGER, z3.BoolVal(False), "counted"))
@@ -226,20 +251,20 @@ class Flight:
         for request in range(requests):
             promises = z3.Store(promises, request, promised(request))
         oldest = [PartInFlight(*(getattr(part, name) for name in PartInFlight._fields)) for part in first_parts(plans)]
+        places = z3.K(z3.IntSort(), z3.IntVal(-1))
+        for place, part in enumerate(oldest):
+            places = z3.Store(places, part.request, place)
         behind = cls.of(plans[1:], promised, requests) if plans else None
-        return cls(counted, promises, SymbolicSequence.of(PART, oldest), z3.IntVal(len(plans)), behind=behind)
+        return cls(counted, promises, SymbolicSequence.of(PART, oldest), places, z3.IntVal(len(plans)), behind=behind)
 
-    def law(self, places: Term) -> Term:
-        """A part that is not void counts for its request; a plan has one part of a request; promises are not negative.
-
-        `places`: where in the oldest plan the part of each request is.
-        """
+    def law(self) -> Term:
+        """A part that is not void counts for its request; a plan has one part of a request; promises are not negative."""
 
         def right(place: Term) -> Term:
             part = parts_of(self.oldest.items[place])
             counts = z3.Or(part.void == 1, z3.And(part.void == 0, self.counted[part.request]))
             return z3.And(counts, part.samples >= 0, part.samples <= 1, part.drafts >= 0, part.tokens > 0,
-                          places[part.request] == place)  # fmt: skip
+                          self.places[part.request] == place)  # fmt: skip
 
         place = z3.Int("place")
         inside = z3.And(place >= 0, place < self.oldest.length)

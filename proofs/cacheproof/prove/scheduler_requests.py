@@ -19,6 +19,7 @@ from cacheproof.prove.scheduler_laws import LAWS
 from cacheproof.prove.scheduler_life import (
     INVARIANTS,
 )
+from cacheproof.prove.scheduler_outputs import LAWS as LAWS_OF_OUTPUTS
 from cacheproof.prove.scheduler_queues import Members
 from cacheproof.prove.scheduler_rounds import LOOPS, scheduled_and_judged
 from cacheproof.prove.scheduler_settings import (
@@ -79,13 +80,13 @@ def cache_at_first(name: str, state: Any) -> SimpleNamespace:
     return SimpleNamespace(**{name: SimpleNamespace(initial=lambda config, containers: state)})
 
 
-NOBODY = Members(z3.K(z3.IntSort(), z3.BoolVal(False)))
+NO_HOLDERS = Members(z3.K(z3.IntSort(), z3.BoolVal(False)))
 
 REPLACED: tuple[tuple[Any, str, Any], ...] = (
     *WITHOUT_FORKS,
     (normative, "RULES", RULES),
-    (first_state, "kv_blocks", cache_at_first("NORMATIVE_KV_BLOCKS", Blocks(NOBODY))),
-    (first_state, "encoder_cache", cache_at_first("NORMATIVE_ENCODER_CACHE", Items(NOBODY, NOBODY))),
+    (first_state, "kv_blocks", cache_at_first("NORMATIVE_KV_BLOCKS", Blocks(NO_HOLDERS))),
+    (first_state, "encoder_cache", cache_at_first("NORMATIVE_ENCODER_CACHE", Items(NO_HOLDERS, NO_HOLDERS))),
     (first_state, "remote_at_first", lambda config, containers: containers.map()),
     (first_state, "initial_worker", lambda containers: opaque()),
     *((module, name, lambda config: opaque()) for module in (parts, requests, rounds, first_state, transfers)
@@ -95,7 +96,6 @@ REPLACED: tuple[tuple[Any, str, Any], ...] = (
     (requests, "is_live", is_live),
     (requests, "items_of", lambda config, request: config.items[request]),
     (requests, "later_turns", later_turns),
-    (requests, "named", lambda *_: Unknown()),
     (requests, "with_rejected", the_same_state),
     (requests, "with_outputs_cleared", the_same_state),
     *((module, "voided", voided) for module in (requests, rounds, transfers)),
@@ -123,12 +123,10 @@ REPLACED: tuple[tuple[Any, str, Any], ...] = (
     (rounds, "with_contents", lambda config, brought, request, bring: brought),
     (rounds, "blocks_of", lambda *_: Unknown()),
     (rounds, "chunks_told", lambda *_: Unknown()),
-    (rounds, "shown", lambda *_: Unknown()),
     *((rounds, name, the_same_state) for name in ("loaded", "with_new_blocks", "load_lost", "executed_by_workers")),
     *((transfers, name, the_same_state) for name in ("load_written", "load_lost")),
     (transfers, "whole_tokens", any_count),
     (transfers, "is_first", is_first),
-    (transfers, "named", lambda *_: Unknown()),
 )  # fmt: skip
 
 LIFE = Proof(
@@ -136,7 +134,7 @@ LIFE = Proof(
     variant=scheduler.NORMATIVE_SCHEDULER,
     config=Config,
     invariants=INVARIANTS,
-    laws=LAWS,
+    laws=(*LAWS, *LAWS_OF_OUTPUTS),
     witnesses=(
         SMALL,
         SMALL._replace(running_resets=1, grammars=()),

@@ -29,11 +29,14 @@ from cacheproof.prove.scheduler_life import (
     runs,
     waits,
 )
+from cacheproof.prove.scheduler_outputs import LOOP as NAMING_LOOP
+from cacheproof.prove.scheduler_outputs import are_shown, as_sequence, executed_so_far
 from cacheproof.prove.scheduler_queues import Members
 from cacheproof.prove.scheduler_settings import is_next_turn
 from cacheproof.prove.scheduler_stand_ins import any_answer, is_within_threshold, opaque
 from cacheproof.prove.scheduler_values import IN_ROUNDS_UNTOUCHED, any_state
-from cacheproof.prove.sequences import Unknown, length
+from cacheproof.prove.sequences import SymbolicSequence, Unknown, length
+from cacheproof.prove.shapes import INTEGER
 from cacheproof.prove.states import unchanged
 from cachespec.scheduler import (
     requests,
@@ -103,7 +106,7 @@ def as_before(before: Any, after: Any, *names: str) -> Iterable[Any]:
             yield unchanged(was, now) if hasattr(was, "members") and hasattr(was, "values") else both(False)
 
 
-def nobody_moves(before: Any, after: Any) -> SymbolicBoolean:
+def the_same_requests_are_there(before: Any, after: Any) -> SymbolicBoolean:
     """Each request is as often among those that wait or run."""
 
     def right(request: Term) -> Term:
@@ -135,8 +138,9 @@ def goes_on(config: Any, before: Any, after: Any) -> Iterable[Any]:
     """What every loop of a round keeps."""
     yield from as_before(before, after, *IN_ROUNDS_UNTOUCHED)
     yield from life(config, after)
-    yield nobody_moves(before, after)
+    yield the_same_requests_are_there(before, after)
     yield less_is_promised(before, after)
+    yield SymbolicBoolean(after.plans.length == before.plans.length)
 
 
 def is_start_of(shorter: Any, longer: Any) -> SymbolicBoolean:
@@ -183,8 +187,8 @@ def searching(entry: Locals, now: Locals) -> Iterable[Any]:
     yield implies(search.found, SymbolicBoolean(after.computed.members[request]))
     lost, earlier = (Members.of(one).members for one in (found.preempted, first.preempted))
     same_parts = Members.of(found.scheduled).members, Members.of(first.scheduled).members
-    nobody = after.running.length == line.length
-    yield SymbolicBoolean(integer_term(found.ended) == z3.If(nobody, integer_term(first.ended), z3.IntVal(1)))
+    no_victim = after.running.length == line.length
+    yield SymbolicBoolean(integer_term(found.ended) == z3.If(no_victim, integer_term(first.ended), z3.IntVal(1)))
 
     def right(other: Term) -> Term:
         ran, run = runs(before, other), runs(after, other)
@@ -235,12 +239,24 @@ def renewed_round(name: str, value: Any) -> Any:
     numbers: dict[str, Any] = {part: integer(part) for part in ("tokens", "embeds", "closed", "ended")}
     return value._replace(
         state=any_one._replace(**kept),
-        scheduled=Members.fresh("scheduled"),
+        scheduled=Members.fresh("scheduled", parts=True),
         preempted=Members.fresh("preempted"),
         chunks=Unknown(),
         brought=Unknown(),
         **numbers,
     )
+
+
+def showing(entry: Locals, now: Locals) -> Iterable[Any]:
+    """Three numbers of each part before this place were written down."""
+    place, parts = integer_term(now["part_at"]), now["part_all"].in_order()
+    yield SymbolicBoolean(z3.And(place >= 0, place <= parts.length))
+    yield are_shown(as_sequence(now["values"]), parts, place)
+
+
+def any_values(name: str, value: Any) -> Any:
+    """Any numbers."""
+    return SymbolicSequence.fresh(INTEGER, name) if name == "values" else None
 
 
 def executing(entry: Locals, now: Locals) -> Iterable[Any]:
@@ -257,6 +273,7 @@ def executing(entry: Locals, now: Locals) -> Iterable[Any]:
     yield SymbolicBoolean(z3.ForAll([other], z3.Implies(inside, z3.Or(void == 1, runs(after, request)))))
     yield only_ends(before, after)
     yield turns_begin(config, before, after)
+    yield from executed_so_far(config, before, after, now)
 
 
 def turns_begin(config: Any, before: Any, after: Any) -> SymbolicBoolean:
@@ -310,7 +327,8 @@ def ending_turns(entry: Locals, now: Locals) -> Iterable[Any]:
         lines = [
             getattr(after, part).counts[other] == getattr(before, part).counts[other] for part in ("waiting", "running")
         ]
-        return z3.And(*same, *lines, is_gone(after, other) == z3.Or(is_gone(before, other), ended))
+        now_gone = is_gone(after, other) == z3.Or(is_gone(before, other), ended)
+        return z3.And(*same, *lines, now_gone, z3.Implies(ended, z3.Not(is_gone(before, other))))
 
     yield of_each(right)
 
@@ -325,7 +343,7 @@ def resetting(entry: Locals, now: Locals) -> Iterable[Any]:
     before, after, turn = entry["state"], now["state"], integer_term(now["_"])
     yield from life(now["config"], after)
     yield from as_before(before, after, *IN_ROUNDS_UNTOUCHED)
-    yield nobody_moves(before, after)
+    yield the_same_requests_are_there(before, after)
     yield SymbolicBoolean(z3.And(turn >= 0, after.running.length == before.running.length - turn))
 
 
@@ -366,7 +384,9 @@ LOOPS = (
         apart=True,
     ),
     Loop(rounds.planned, ROW, the_same, renewed=kept_as_it_is),
+    Loop(rounds.shown, ROW, showing, renewed=any_values, in_order=True, apart=True),
     Loop(requests.executed_all, ROW, executing, renewed=renewed_state, in_order=True, apart=True),
+    NAMING_LOOP,
     Loop(requests.with_items_released, ROW, the_same, renewed=kept_as_it_is),
     Loop(requests.abort, ROW, ending_turns, renewed=renewed_but_holders, in_order=True, apart=True),
     Loop(requests.reset_running, ROW, resetting, renewed=renewed_state, in_order=True, apart=True),

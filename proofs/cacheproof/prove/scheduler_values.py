@@ -79,12 +79,12 @@ def any_state(name: str) -> State:
 
 
 def any_blocks() -> Blocks:
-    """Anybody may hold blocks."""
+    """Any request may hold blocks."""
     return Blocks(Members.fresh("blocks"))
 
 
 def any_items() -> Items:
-    """Anybody may hold items."""
+    """Any request may hold items."""
     return Items(Members.fresh("kept"), Members.fresh("pinned"))
 
 

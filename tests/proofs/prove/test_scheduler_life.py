@@ -238,7 +238,7 @@ def test_lines_obey_the_laws_of_lines(line: tuple[int, ...], request_: int) -> N
             assert not satisfiable((*path.assumptions, z3.Not(counts)))
 
 
-def test_void_parts_count_for_nobody() -> None:
+def test_void_parts_do_not_count() -> None:
     seen = 0
     for _, _, _, state in reached(ONE_ALONE, 40):
         for request in (0, 1) if state.plans else ():

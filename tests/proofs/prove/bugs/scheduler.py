@@ -8,6 +8,7 @@ from cachespec.scheduler import counts, feasibility, readiness, requests, rounds
 
 ADDED = "$state._replace(waiting=placed($config, $state.waiting, $request))"
 COMPILED = "$state._replace(compiling=$state.compiling.remove($request))"
+OUTPUT = "executed_all($rules, $config, $state, $accepted)"
 
 BUGS = (
     Bug(requests.add, "state.gone.has(request)", "False", "SCH-6/add"),
@@ -117,6 +118,28 @@ BUGS = (
         "SCH-16/next/update",
     ),
     Bug(requests.abort, "($state, ABSENT)", "($state, DONE)", "SCH-16/aborted/abort"),
+    Bug(rounds.planned, "shown($plan)", "(*shown($plan), 0)", "SCH-1/answered/schedule"),
+    Bug(
+        requests.update,
+        OUTPUT,
+        f"{OUTPUT}._replace(produced=$state.produced)",
+        "SCH-2/output/update",
+    ),
+    Bug(transfers.fail_step, "executed_all($rules, $config, $after, 0)", "$after", "SCH-2/output/fail_step"),
+    Bug(
+        requests.update,
+        OUTPUT,
+        f"{OUTPUT}._replace(proposed=$state.proposed)",
+        "SCH-2/offered/update",
+    ),
+    Bug(requests.update, OUTPUT, OUTPUT.replace("$accepted", "$accepted + 1"), "SCH-2/least/update"),
+    Bug(requests.update, "named($plan, $state, $after)", "named($plan, $after, $state)", "SCH-6/named/update"),
+    Bug(
+        requests.compiled,
+        COMPILED,
+        "$state._replace(compiling=$state.compiling.remove($request), gone=$state.gone.set($request, 1))",
+        "SCH-6/named/compile",
+    ),
     Bug(requests.abort, "($state, ABSENT)", "($state, DONE)", "X-3/abort"),
     # In the loops: what every turn keeps.
     Bug(rounds.preempt, "ended=1", "ended=0", "loops/schedule"),
@@ -126,4 +149,13 @@ BUGS = (
     Bug(rounds.turned_down, "give_up($rules, $config, $encoder, $request, $cause)", "$encoder", "loops/schedule"),
     Bug(requests.withdrawn, "without_items($rules, $config, $freed, $request)", "$freed", "loops/abort"),
     Bug(requests.sampled, "$length == $whole", "$length > $whole", "loops/update"),
+    Bug(requests.sampled, "$known + 1 + $part.drafts - $rejected", "$known + 1 + $part.drafts", "loops/update"),
+    Bug(requests.sampled, "$final - 1 - $length", "$final - 2 - $length", "loops/update"),
+    Bug(requests.named, "not $before.gone.has($part.request)", "True", "loops/update"),
+    Bug(
+        rounds.shown,
+        "(*$values, $part.request, $part.start, $part.tokens)",
+        "(*$values, $part.request, $part.tokens, $part.start)",
+        "loops/schedule",
+    ),
 )
