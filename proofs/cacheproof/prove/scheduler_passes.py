@@ -1,0 +1,428 @@
+"""One encoder pass with its items, and the allocation that follows it: what is read is there, and encoded once.
+
+`INPUTS` of `scheduler_inputs` has stand-ins for both. Here the functions themselves run, for any request, any items and
+any encoder cache that the laws of its own proof allow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import z3  # type: ignore[import-untyped]  # z3 ships no types
+
+from cacheproof.prove import states
+from cacheproof.prove.executor import SymbolicBoolean, SymbolicInteger, Term, assume, both, demand, integer, integer_term
+from cacheproof.prove.executor import path
+from cacheproof.prove.loops import Locals, Loop
+from cacheproof.prove.proof import Law
+from cacheproof.prove.scheduler_entries import (
+    ENCODER_WITH_ITEMS,
+    Entries,
+    fewer_entries,
+    holds_still,
+    is_item,
+    is_read,
+    item_of,
+    lets_go_of,
+)
+from cacheproof.prove.scheduler_pins import any_request, is_concrete
+from cacheproof.prove.scheduler_queues import INTEGERS
+from cacheproof.prove.scheduler_requests import LIFE
+from cacheproof.prove.scheduler_settings import RULES
+from cacheproof.prove.scheduler_stand_ins import any_count, any_remote, is_fit
+from cacheproof.prove.shapes import INTEGER
+from cachespec.kernel import DONE, Outcome
+from cachespec.scheduler import items, normative, parts, rounds
+from cachespec.scheduler.operations import Schedule
+from cachespec.scheduler.round_state import Fit
+from cachespec.scheduler.state import State
+
+ROW = "loops"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Listed:
+    """Some items of one request, in the order in which they were added."""
+
+    config: Any
+    request: Term
+    items: Term
+    """The places of the items in the request."""
+    places: Term
+    """Where in this list each of them is."""
+    contents: Term
+    """Where in this list each content is."""
+    sums: Term
+    """The lengths of the items before each place of the list."""
+    length: Term
+
+    @classmethod
+    def fresh(cls, config: Any, request: Term, name: str) -> Listed:
+        """Any list."""
+        arrays = (path().fresh(f"{name}.{part}", INTEGERS) for part in ("items", "places", "contents", "sums"))
+        return cls(config, request, *arrays, path().fresh(f"{name}.length", z3.IntSort()))
+
+    @classmethod
+    def of(cls, config: Any, request: Term, value: Any) -> Listed:
+        """The list itself, or the empty one."""
+        if type(value) is Listed:
+            return value
+        zeros = z3.K(z3.IntSort(), z3.IntVal(0))
+        listed = cls(config, request, zeros, zeros, zeros, zeros, z3.IntVal(0))
+        for index in value:
+            listed = listed.joined(index)
+        return listed
+
+    def item(self, place: Term) -> Any:
+        """The item at a place of the list."""
+        return item_of(self.config, self.request, self.items[place])
+
+    @property
+    def total(self) -> Term:
+        """The lengths of all."""
+        return self.sums[self.length]
+
+    def joined(self, index: Any) -> Listed:
+        """With one item more."""
+        term, end = integer_term(index), self.length
+        item = item_of(self.config, self.request, term)
+        return replace(
+            self,
+            items=z3.Store(self.items, end, term),
+            places=z3.Store(self.places, term, end),
+            contents=z3.Store(self.contents, item.content, end),
+            sums=z3.Store(self.sums, end + 1, self.sums[end] + item.length),
+            length=end + 1,
+        )
+
+    def has(self, index: Term) -> Term:
+        """Whether the item is in the list."""
+        place = self.places[index]
+        return z3.And(place >= 0, place < self.length, self.items[place] == index)
+
+    def has_content(self, content: Term) -> Term:
+        """Whether an item of the list shows the content."""
+        place = self.contents[content]
+        return z3.And(place >= 0, place < self.length, self.item(place).content == content)
+
+    def laws(self) -> Iterable[Term]:
+        """Every item of the list is one of the request, and is found by its place."""
+        yield self.length >= 0
+        yield self.each(lambda index: is_item(self.config, self.request, index))
+        yield self.at_each(lambda place: self.places[self.items[place]] == place)
+
+    def laws_of_room(self) -> Iterable[Term]:
+        """Every item is found by its content, and the sums are those of the lengths."""
+        yield z3.And(self.sums[0] == 0, self.total >= 0)
+        yield self.at_each(lambda place: self.has_content(self.item(place).content))
+        yield self.at_each(lambda place: self.sums[place + 1] == self.sums[place] + self.item(place).length)
+        yield self.at_each(lambda place: self.sums[place + 1] <= self.total)
+
+    def ascends(self) -> Term:
+        """The items are in prompt order, each once."""
+        place, later = z3.Ints("place later")
+        inside = z3.And(place >= 0, place < later, later < self.length)
+        return z3.ForAll([place, later], z3.Implies(inside, self.items[place] < self.items[later]))
+
+    def each(self, condition: Any) -> Term:
+        """The condition, of the place in the request of every item in the list."""
+        return self.at_each(lambda place: condition(self.items[place]))
+
+    def at_each(self, condition: Any) -> Term:
+        """The condition, of every place of the list."""
+        place = z3.Int("place")
+        inside = z3.And(place >= 0, place < self.length)
+        return z3.ForAll([place], z3.Implies(inside, condition(place)), patterns=[self.items[place]])
+
+    def symbolic_length(self) -> SymbolicInteger:
+        """`len`."""
+        return SymbolicInteger(self.length)
+
+    def __getitem__(self, place: Any) -> SymbolicInteger:
+        position = integer_term(place)
+        path().demand("the position is in the tuple", z3.And(position >= 0, position < self.length))
+        return SymbolicInteger(self.items[position])
+
+
+# What holds of a pass -----------------------------------------------------------------------------------------------
+
+
+def reads(config: Any, request: Term, start: Any, tokens: Any) -> Any:
+    """Whether the chunk touches the item."""
+    first, end = integer_term(start), integer_term(start) + integer_term(tokens)
+    return lambda index: is_read(config, request, index, first, end)
+
+
+def is_cut(config: Any, request: Term, index: Term, start: Any, tokens: Any) -> Term:
+    """Whether a chunk that begins at the item or before ends inside of it."""
+    item, first = item_of(config, request, index), integer_term(start)
+    end = first + integer_term(tokens)
+    return z3.And(first <= item.start, item.start < end, end < item.start + item.length)
+
+
+def no_item_is_cut(config: Any, request: Term, until: Term, start: Any, tokens: Any) -> SymbolicBoolean:
+    """SCH-3/whole, of the items before this one."""
+    index = z3.Int("index")
+    known = z3.And(index >= 0, index < until, is_item(config, request, index))
+    free = z3.ForAll([index], z3.Implies(known, z3.Not(is_cut(config, request, index, start, tokens))))
+    return SymbolicBoolean(z3.Or(integer_term(config.whole_items) == 0, free))
+
+
+def lists_of(config: Any, request: Term, fit: Any) -> tuple[Listed, Listed, Listed]:
+    """What is encoded, what is loaded, and what is read."""
+    encode, bring, relies = (Listed.of(config, request, getattr(fit, name)) for name in ("encode", "bring", "relies"))
+    return encode, bring, relies
+
+
+def are_read(config: Any, request: Term, fit: Any, start: Any, until: Term) -> Iterable[tuple[str, Any]]:
+    """What a pass lists is what its chunk touches, of the items before this one, in prompt order."""
+    encode, bring, relies = lists_of(config, request, fit)
+    touches, index = reads(config, request, start, fit.tokens), z3.Int("index")
+    known = z3.And(index >= 0, index < until, is_item(config, request, index), touches(index))
+    yield "SCH-3/listed", relies.ascends()
+    yield "SCH-3/listed", encode.ascends()
+    yield "SCH-3/listed", z3.ForAll([index], z3.Implies(known, relies.has(index)))
+    for one in (relies, encode, bring):
+        yield "SCH-3/listed", one.each(lambda index: z3.And(index < until, touches(index)))
+
+
+def are_new(config: Any, request: Term, before: Entries, fit: Any) -> Iterable[tuple[str, Any]]:
+    """What is encoded is absent, and nothing is encoded twice; an encoder-decoder model does not share outputs."""
+    encode, _, _ = lists_of(config, request, fit)
+    place, later = z3.Ints("place later")
+    inside = z3.And(place >= 0, place < later, later < encode.length)
+    different = encode.item(place).content != encode.item(later).content
+    absent = encode.each(
+        lambda index: z3.And(
+            z3.Not(fit.encoder.resident[item_of(config, request, index).content]), z3.Not(before.pairs[request][index])
+        )
+    )
+    shared = integer_term(config.encoder_decoder) == 0
+    yield "SCH-4/pass", z3.Implies(shared, absent)
+    yield "SCH-4/pass", z3.Implies(shared, z3.ForAll([place, later], z3.Implies(inside, different)))
+
+
+def have_room(config: Any, request: Term, fit: Any) -> Iterable[tuple[str, Any]]:
+    """What is read is held, or shows what is encoded or loaded; for that there is room."""
+    encode, bring, relies = lists_of(config, request, fit)
+
+    def is_there(index: Term) -> Term:
+        content = item_of(config, request, index).content
+        return z3.Or(fit.encoder.pairs[request][index], encode.has_content(content), bring.has_content(content))
+
+    yield "SCH-3/pass", relies.each(is_there)
+    yield "SCH-3/pass", fit.encoder.free >= encode.total + bring.total
+
+
+def leaves_others(config: Any, request: Term, before: Entries, after: Entries) -> Iterable[tuple[str, Any]]:
+    """Other requests hold what they held, and this one still does; nothing has become resident."""
+    yield "SCH-3/pass", lets_go_of(before, after, request).term
+    yield "SCH-3/pass", holds_still(before, after, request).term
+    yield "SCH-3/pass", fewer_entries(before, after).term
+    yield "SCH-3/pass", after.law(config)
+
+
+def claims_of_pass(
+    config: Any, request: Term, before: Entries, fit: Any, start: Any, until: Term
+) -> Iterable[tuple[str, Any]]:
+    """All of that, of the items before this one, if the pass leaves any tokens."""
+    yield from leaves_others(config, request, before, fit.encoder)
+    some = integer_term(fit.tokens) > 0
+    claims = (
+        *are_read(config, request, fit, start, until),
+        *are_new(config, request, before, fit),
+        *have_room(config, request, fit),
+        ("SCH-3/whole", no_item_is_cut(config, request, until, start, fit.tokens).term),
+    )
+    for name, claim in claims:
+        yield name, implied(some, claim)
+
+
+def implied(premise: Term, claim: Term) -> Term:
+    """The implication, inside of the quantifier if there is one: so a solver can name an example."""
+    return z3.Implies(premise, claim)
+
+
+# Loops --------------------------------------------------------------------------------------------------------------
+
+
+def fitting(entry: Locals, now: Locals) -> Iterable[Any]:
+    """All of that holds of the items before this place; behind a refusal no item is touched."""
+    config, request, place = now["config"], integer_term(now["request"]), integer_term(now["index"])
+    before, fit, start = entry["fit"], now["fit"], now["start"]
+    later = z3.Int("later")
+    yield SymbolicBoolean(z3.And(place >= 0, place <= integer_term(now["index_end"])))
+    yield is_fit(before, fit)
+    yield both(fit.closed == before.closed)
+    encode, bring, relies = lists_of(config, request, fit)
+    for law in (*encode.laws(), *bring.laws(), *relies.laws(), *encode.laws_of_room(), *bring.laws_of_room()):
+        yield SymbolicBoolean(law)
+    yield SymbolicBoolean(integer_term(fit.granted) == encode.total + bring.total)
+    for _, claim in claims_of_pass(config, request, before.encoder, fit, start, place):
+        yield SymbolicBoolean(claim)
+    refused = z3.And(integer_term(fit.tokens) > 0, integer_term(fit.refused) != 0)
+    known = z3.And(refused, later >= place, is_item(config, request, later))
+    untouched = z3.Not(reads(config, request, start, fit.tokens)(later))
+    yield SymbolicBoolean(z3.ForAll([later], z3.Implies(known, untouched)))
+    yield contents_are_apart(config, encode, bring)
+
+
+def contents_are_apart(config: Any, encode: Listed, bring: Listed) -> SymbolicBoolean:
+    """What is encoded is not loaded, too."""
+    apart = encode.each(lambda index: z3.Not(bring.has_content(item_of(config, encode.request, index).content)))
+    return SymbolicBoolean(z3.Implies(integer_term(config.encoder_decoder) == 0, apart))
+
+
+def renewed_fit(name: str, value: Any) -> Any:
+    """Any pass."""
+    if name != "fit":
+        return None
+    config, request = path().shown["config"], path().shown["request"]
+    lists = {part: Listed.fresh(config, request, part) for part in ("encode", "bring", "relies")}
+    numbers: dict[str, Any] = {part: integer(part) for part in ("tokens", "embeds", "granted", "closed", "refused")}
+    return value._replace(encoder=Entries.fresh("pass"), **numbers, **lists)
+
+
+def taking(entry: Locals, now: Locals) -> Iterable[Any]:
+    """What was granted before this place is resident; what is read before this place is held."""
+    config, request, place = now["config"], integer_term(now["request"]), integer_term(now["index_at"])
+    before, after, listed = entry["encoder"], now["encoder"], now["index_all"]
+    yield SymbolicBoolean(z3.And(place >= 0, place <= listed.length))
+    yield lets_go_of(before, after, request)
+    yield holds_still(before, after, request)
+    yield fewer_entries(after, before)
+    yield SymbolicBoolean(after.law(config))
+    other = z3.Int("place")
+    inside = z3.And(other >= 0, other < place)
+    if listed is now["encode"]:
+        yield SymbolicBoolean(z3.ForAll([other], z3.Implies(inside, after.resident[listed.item(other).content])))
+        yield SymbolicBoolean(after.free >= listed.total - listed.sums[place])
+    else:
+        yield SymbolicBoolean(z3.ForAll([other], z3.Implies(inside, after.pairs[request][listed.items[other]])))
+
+
+def renewed_entries(name: str, value: Any) -> Any:
+    """Any cache."""
+    return Entries.fresh("taken") if name == "encoder" else None
+
+
+# The proof ----------------------------------------------------------------------------------------------------------
+
+
+def items_are_valid(config: Any) -> Iterable[Any]:
+    """Each item has a length and begins behind the one before; of an encoder-decoder model each begins at 0."""
+    request, index, later = z3.Ints("request index later")
+    item, other = item_of(config, request, index), item_of(config, request, later)
+    first = z3.Implies(integer_term(config.encoder_decoder) == 1, item.start == 0)
+    alone = z3.And(item.length > 0, item.start >= 0, first)
+    yield SymbolicBoolean(z3.ForAll([request, index], z3.Implies(is_item(config, request, index), alone)))
+    both_there = z3.And(index >= 0, index < later, is_item(config, request, later))
+    behind = z3.Or(integer_term(config.encoder_decoder) == 1, item.start + item.length <= other.start)
+    yield SymbolicBoolean(z3.ForAll([request, index, later], z3.Implies(both_there, behind)))
+
+
+def environment(config: Any, operation: Any) -> Iterable[Any]:
+    """Likewise, and an encoder-decoder model does not keep items whole."""
+    yield from LIFE.environment(config, operation)
+    yield from items_are_valid(config)
+    yield both(config.encoder_decoder == 0) | both(config.whole_items == 0)
+
+
+def granted_already(config: Any, fit: Any, request: Any, item: Any) -> Any:
+    """Whether the pass has granted the content: `is_granted`, of lists."""
+    encode, bring, _ = lists_of(config, integer_term(request), fit)
+    content = integer_term(item[0])
+    return SymbolicBoolean(z3.Or(encode.has_content(content), bring.has_content(content)))
+
+
+def one_behind_the_other(config: Any, request: Term, encode: Listed, bring: Listed) -> Listed:
+    """`(*encode, *bring)`."""
+    joined, place = Listed.fresh(config, request, "granted"), z3.Int("place")
+    first, second = encode.length, bring.length
+    path().assume(joined.length == first + second)
+    for law in (*joined.laws(), *joined.laws_of_room()):
+        path().assume(law)
+    for one, begin, total in ((encode, z3.IntVal(0), z3.IntVal(0)), (bring, first, encode.total)):
+        inside = z3.And(place >= 0, place < one.length)
+        same = joined.items[begin + place] == one.items[place]
+        path().assume(z3.ForAll([place], z3.Implies(inside, z3.And(same, joined.has_content(one.item(place).content)))))
+        path().assume(joined.sums[begin + one.length] == total + one.total)
+    return joined
+
+
+def any_pass(config: Any) -> Any:
+    """Any pass that begins; in a witness one with an empty cache."""
+    if is_concrete(config):
+        none = states.map_of(INTEGER, INTEGER, ())
+        return Fit(Entries.empty(2), none, 4, 2, 0, (), (), (), 0, 0)  # type: ignore[arg-type]  # a stand-in
+    closed: Any = integer("closed")
+    return Fit(Entries.fresh("cache"), any_remote(), any_count(), any_count(), 0, (), (), (), closed, 0)  # type: ignore[arg-type]  # a stand-in
+
+
+def pass_and_allocation(rules: Any, config: Any, state: State) -> tuple[State, Outcome]:
+    """Stands for a step: one encoder pass and its allocation, for any request and any start."""
+    asked = any_request(config)
+    request = integer_term(asked)
+    path().shown["request"] = request
+    begun, start = any_pass(config), 0 if is_concrete(config) else any_count()
+    before: Any = begun.encoder
+    path().assume(before.law(config))
+    fit = items.fitted(rules, config, begun, asked, start)
+    row = config.items[asked]
+    for name, claim in claims_of_pass(config, request, before, fit, start, integer_term(row.symbolic_length())):
+        demand(name, SymbolicBoolean(claim))
+    assume(both(fit.tokens > 0))
+    encode, bring, relies = lists_of(config, request, fit)
+    if is_concrete(config):
+        later, granted, read = fit.encoder, (*fit.encode, *fit.bring), fit.relies
+    else:
+        later, granted, read = Entries.fresh("later"), one_behind_the_other(config, request, encode, bring), relies
+        path().assume(z3.And(later.law(config), later.free >= encode.total + bring.total))
+        assume(holds_still(fit.encoder, later, request))
+    taken: Any = parts.take(rules, config, later, asked, granted, read)
+    for claim in claims_of_allocation(config, request, later, taken, relies.each):
+        demand("SCH-3/pass", claim)
+    return state, DONE
+
+
+def claims_of_allocation(config: Any, request: Term, before: Entries, after: Entries, each: Any) -> Iterable[Any]:
+    """What is read is held, and no other request holds more or less."""
+    yield SymbolicBoolean(each(lambda index: after.pairs[request][index]))
+    yield lets_go_of(before, after, request)
+    yield holds_still(before, after, request)
+    yield fewer_entries(after, before)
+    yield SymbolicBoolean(after.law(config))
+
+
+def in_a_pass(name: str, statement: str) -> Law:
+    """A claim that is demanded behind a pass."""
+    return Law(name, statement, (Schedule,), lambda move: True)
+
+
+PASSES = replace(
+    LIFE,
+    variant=replace(LIFE.variant, transitions={Schedule: LIFE.variant.transitions[Schedule]}),
+    invariants=(),
+    laws=(
+        in_a_pass("SCH-3/whole", "if items are not split, no chunk ends inside an item that it could have left to a later step"),
+        in_a_pass("SCH-3/listed", "a pass names, in prompt order, the items that its chunk touches, and those that it encodes"),
+        in_a_pass("SCH-3/pass", "behind a pass and its allocation the request holds every item that its chunk touches"),
+        in_a_pass("SCH-4/pass", "a pass encodes contents that are absent, each once, except of an encoder-decoder model"),
+    ),
+    loops=(
+        Loop(items.fitted, ROW, fitting, renewed=renewed_fit, in_order=True, apart=True),
+        Loop(parts.take, ROW, taking, renewed=renewed_entries, in_order=True, apart=True),
+    ),
+    environment=environment,
+    modules=(*LIFE.modules, items),
+    replaced=(
+        *LIFE.replaced,
+        (normative, "RULES", RULES._replace(encoder=ENCODER_WITH_ITEMS)),  # type: ignore[arg-type]  # a stand-in
+        (parts, "encoder_config", lambda config: config),
+        (rounds, "run", pass_and_allocation),
+        (items, "items_of", lambda config, request: config.items[request]),
+        (items, "is_granted", granted_already),
+    ),
+)
