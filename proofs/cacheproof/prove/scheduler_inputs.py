@@ -1,4 +1,4 @@
-"""The items of a plan, through a whole round: what its chunks touch is resident at the end, and encoded once.
+"""The items of a plan through a whole round: what its chunks touch is resident at the end, and encoded once.
 
 The round runs as in `LIFE` of `scheduler_requests`, with what `PASSES` shows of an encoder pass and its allocation. Of
 the queues it keeps only what tells that a request with a part is not preempted later in the round.
@@ -7,45 +7,336 @@ the queues it keeps only what tells that a request with a part is not preempted 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import z3  # type: ignore[import-untyped]  # z3 ships no types
 
-from cacheproof.prove.executor import (
-    SymbolicBoolean,
-    Term,
-    assume,
-    both,
-    demand,
-    integer,
-    integer_term,
-    path,
-)
+from cacheproof.prove import scheduler_values
+from cacheproof.prove.executor import SymbolicBoolean, Term, assume, both, demand, implies, integer, integer_term, path
 from cacheproof.prove.loops import Locals, Loop
 from cacheproof.prove.proof import Law, Move
 from cacheproof.prove.scheduler_entries import (
     ENCODER_WITH_ITEMS,
     PAIRS,
     Entries,
+    changed,
     fewer_entries,
     holds_still,
     is_item,
     item_of,
-    lets_go_of,
+    with_one,
 )
-from cacheproof.prove.scheduler_life import of_each, queues_are_apart, runs, waits
-from cacheproof.prove.scheduler_passes import claims_of_allocation, environment, reads
+from cacheproof.prove.scheduler_life import known_requests_exist, of_each, queues_are_apart, runs, waits
+from cacheproof.prove.scheduler_passes import claims_of_allocation, environment, leaves_others, reads
 from cacheproof.prove.scheduler_queues import ANSWERS, INTEGERS, Members
 from cacheproof.prove.scheduler_requests import LIFE
-from cacheproof.prove.scheduler_rounds import is_start_of, renewed_round, scheduled_by_itself, the_same
 from cacheproof.prove.scheduler_rounds import LOOPS as LOOPS_OF_LIFE
+from cacheproof.prove.scheduler_rounds import is_start_of, renewed_round, scheduled_by_itself
 from cacheproof.prove.scheduler_settings import RULES
-from cacheproof.prove.scheduler_stand_ins import any_answer, is_fit
+from cacheproof.prove.scheduler_stand_ins import is_fit
+from cacheproof.prove.scheduler_values import SMALL
 from cacheproof.prove.sequences import Unknown, length
-from cacheproof.prove.values_of_inputs import fresh, lift
-from cachespec.kernel import Operation
+from cachespec.kernel import FROZEN, Containers
 from cachespec.scheduler import normative, parts, rounds
-from cachespec.scheduler.operations import Schedule
+from cachespec.scheduler.operations import Add, Schedule
+from cachespec.scheduler.state import State
 
 ROW = "loops"
+
+
+# One part -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Granted:
+    """What a pass has granted to a request."""
+
+    start: Any
+    tokens: Any
+    entries: Entries
+    """The encoder cache behind the pass."""
+    total: Term
+    """The lengths of the items that are encoded or loaded."""
+    new: Term
+    """The contents that are encoded."""
+    indices: Term
+    """For which item of the request each of them is."""
+
+    def __iter__(self) -> Any:
+        return iter((self,))
+
+
+def each_content(condition: Any) -> Term:
+    """The condition, of every content."""
+    content = z3.Int("content")
+    return z3.ForAll([content], condition(content))
+
+
+def passing(rules: Any, config: Any, fit: Any, request: Any, start: Any) -> Any:
+    """Stands for the encoder pass: any result with what `PASSES` shows of it."""
+    before, asked = fit.encoder, integer_term(request)
+    after = changed(before, config, "pass", pairs=PAIRS, resident=ANSWERS, free=z3.IntSort())
+    numbers: dict[str, Any] = {name: integer(name) for name in ("tokens", "embeds", "granted", "closed", "refused")}
+    granted = Granted(
+        start,
+        numbers["tokens"],
+        after,
+        path().fresh("total", z3.IntSort()),
+        path().fresh("new", ANSWERS),
+        path().fresh("indices", INTEGERS),
+    )
+    fitted = fit._replace(encoder=after, encode=granted, bring=Unknown(), relies=Unknown(), **numbers)
+    assume(is_fit(fit, fitted))
+    for _, claim in leaves_others(config, asked, before, after):
+        path().assume(claim)
+    touches = reads(config, asked, start, fitted.tokens)
+
+    def is_new(content: Term) -> Term:
+        index = granted.indices[content]
+        item = z3.And(is_item(config, asked, index), touches(index), item_of(config, asked, index).content == content)
+        shared = integer_term(config.encoder_decoder) == 0
+        return z3.Implies(granted.new[content], z3.And(item, z3.Implies(shared, z3.Not(after.resident[content]))))
+
+    room = z3.And(after.free >= granted.total, each_content(is_new))
+    path().assume(z3.Implies(integer_term(granted.tokens) > 0, room))
+    return fitted
+
+
+def allocating(rules: Any, config: Any, encoder: Entries, request: Any, encode: Any, relies: Any) -> Entries:
+    """Stands for the allocation: any cache with what `PASSES` shows of it. The room of the pass must still be there."""
+    granted, asked = next(iter(encode)), integer_term(request)
+    demand("SCH-3", SymbolicBoolean(encoder.free >= granted.total))
+    demand("SCH-3", holds_still(granted.entries, encoder, asked))
+    shared = integer_term(config.encoder_decoder) == 0
+    once = each_content(lambda one: z3.Implies(z3.And(shared, granted.new[one]), z3.Not(encoder.encoded[one])))
+    demand("SCH-4/once", SymbolicBoolean(once))
+    after = changed(encoder, config, "taken", pairs=PAIRS, resident=ANSWERS, free=z3.IntSort())
+    touches = reads(config, asked, granted.start, granted.tokens)
+
+    def each_touched(condition: Any) -> Term:
+        index = z3.Int("index")
+        touched = z3.And(is_item(config, asked, index), touches(index))
+        return z3.ForAll([index], z3.Implies(touched, condition(index)))
+
+    for claim in claims_of_allocation(config, asked, encoder, after, each_touched):
+        assume(claim)
+    return noted(config, after, asked, granted, touches)
+
+
+def noted(config: Any, entries: Entries, request: Term, granted: Granted, touches: Any) -> Entries:
+    """The plan needs the items that the part touches, and encodes what was granted."""
+    row, index = path().fresh("row", ANSWERS), z3.Int("index")
+    needs = z3.Or(entries.needed[request][index], z3.And(is_item(config, request, index), touches(index)))
+    path().assume(z3.ForAll([index], row[index] == needs))
+    after = replace(
+        entries,
+        needed=z3.Store(entries.needed, request, row),
+        encoded=path().fresh("encoded", ANSWERS),
+        encoders=path().fresh("encoders", INTEGERS),
+        indices=path().fresh("indices", INTEGERS),
+    )
+
+    def one(content: Term) -> Term:
+        new = granted.new[content]
+        return z3.And(
+            after.encoded[content] == z3.Or(entries.encoded[content], new),
+            after.encoders[content] == z3.If(new, request, entries.encoders[content]),
+            after.indices[content] == z3.If(new, granted.indices[content], entries.indices[content]),
+        )
+
+    path().assume(each_content(one))
+    return after
+
+
+def scheduled_as_granted(rules: Any, config: Any, current: Any, request: Any, start: Any, fit: Any) -> Any:
+    """`scheduled`, the only function that adds to a plan; the part has the tokens of the pass."""
+    before = current._replace(scheduled=Members.of(current.scheduled))
+    after = scheduled_by_itself(rules, config, before, request, start, fit)
+    part = after.scheduled.newest
+    for one, other in ((part.start, fit.encode.start), (part.tokens, fit.encode.tokens)):
+        demand("SCH-3", both(one == other))
+    return after
+
+
+# Loops --------------------------------------------------------------------------------------------------------------
+
+
+def queues_are_right(config: Any, state: Any) -> Iterable[SymbolicBoolean]:
+    """SCH-6, and only requests of the configuration are known."""
+    yield queues_are_apart(config, state)
+    yield known_requests_exist(config, state)
+
+
+def plan_is_served(config: Any, members: Term, entries: Entries) -> Iterable[SymbolicBoolean]:
+    """What the plan needs is held by requests with a part, and so is what it encodes."""
+    request, index = z3.Ints("request index")
+    held = z3.And(members[request], entries.pairs[request][index])
+    yield SymbolicBoolean(z3.ForAll([request, index], z3.Implies(entries.needed[request][index], held)))
+
+    def right(content: Term) -> Term:
+        encoder, place = entries.encoders[content], entries.indices[content]
+        shown = item_of(config, encoder, place).content == content
+        return z3.Implies(entries.encoded[content], z3.And(members[encoder], entries.pairs[encoder][place], shown))
+
+    yield SymbolicBoolean(each_content(right))
+    yield SymbolicBoolean(entries.law(config))
+
+
+def serving(entry: Locals, now: Locals) -> Iterable[Any]:
+    """Requests with a part run, and come before this place."""
+    config, after, line = now["config"], now["current"].state, now["running"]
+    place, members = integer_term(now["position"]), Members.of(now["current"].scheduled).members
+    yield from queues_are_right(config, after)
+    yield is_start_of(after.running, line)
+    yield SymbolicBoolean(z3.And(place >= 0, place <= line.length))
+
+    def right(request: Term) -> Term:
+        run = runs(after, request)
+        early = z3.And(run, line.places[request] < place)
+        return z3.And(z3.Implies(run, line.counts[request] == 1), z3.Implies(members[request], early))
+
+    yield of_each(right)
+    yield from plan_is_served(config, members, after.encoder)
+
+
+def searching(entry: Locals, now: Locals) -> Iterable[Any]:
+    """Each victim is the last that runs; those that still run hold what they held, and no room is taken."""
+    config, first, found = now["config"], entry["current"], now["search"].round
+    before, after, request = first.state, found.state, integer_term(now["request"])
+    line, was, entries = before.running, before.encoder, after.encoder
+    yield from queues_are_right(config, after)
+    yield is_start_of(after.running, line)
+    yield SymbolicBoolean(z3.And(line.counts[request] == 1, after.running.length >= line.places[request]))
+    yield implies(now["search"].found, SymbolicBoolean(after.computed.members[request]))
+    members = Members.of(found.scheduled).members, Members.of(first.scheduled).members
+    other, index = z3.Ints("other index")
+
+    def right(one: Term) -> Term:
+        ran, run = runs(before, one), runs(after, one)
+        last = z3.Implies(z3.And(ran, z3.Not(run)), line.places[one] >= after.running.length)
+        return z3.And(z3.Implies(run, ran), last, members[0][one] == members[1][one])
+
+    yield of_each(right)
+    held = z3.Implies(runs(after, other), entries.pairs[other][index] == was.pairs[other][index])
+    yield SymbolicBoolean(z3.ForAll([other, index], held))
+    yield SymbolicBoolean(entries.free >= was.free)
+    yield SymbolicBoolean(entries.law(config))
+
+
+def admitting(entry: Locals, now: Locals) -> Iterable[Any]:
+    """Requests with a part run, and those from this place on still wait."""
+    config, after, line = now["config"], now["current"].state, now["waiting"]
+    place, members = integer_term(now["position"]), Members.of(now["current"].scheduled).members
+    yield from queues_are_right(config, after)
+    other = z3.Int("other")
+    yield SymbolicBoolean(z3.And(place >= 0, place <= line.length))
+    inside = z3.And(other >= place, other < line.length)
+    yield SymbolicBoolean(z3.ForAll([other], z3.Implies(inside, waits(after, line.items[other]))))
+    once_and_run = lambda request: z3.And(line.counts[request] <= 1, z3.Implies(members[request], runs(after, request)))  # noqa: E731
+    yield of_each(once_and_run)
+    yield from plan_is_served(config, members, after.encoder)
+
+
+def renewed(name: str, value: Any) -> Any:
+    """Any round; a search for blocks leaves the plan as it is."""
+    any_one = renewed_round(name, value)
+    if name == "search":
+        was = value.round.state.encoder
+        entries = replace(Entries.fresh("search"), needed=was.needed, encoded=was.encoded, encoders=was.encoders,
+                          indices=was.indices)  # fmt: skip
+        return any_one._replace(round=with_entries(any_one.round, entries))
+    return None if any_one is None else with_entries(any_one, Entries.fresh("round"))
+
+
+def with_entries(current: Any, entries: Entries) -> Any:
+    """The round with this encoder cache."""
+    return current._replace(state=current.state._replace(encoder=entries))
+
+
+# The proof ----------------------------------------------------------------------------------------------------------
+
+
+def fresh(kind: Any, name: str) -> Any:
+    """Any value, as `LIFE` has it, but with an encoder cache that knows its inputs."""
+    value = scheduler_values.fresh(kind, name)
+    return value._replace(encoder=Entries.fresh(name).without_plan()) if kind is State else value
+
+
+def lift(kind: Any, value: Any) -> Any:
+    """A concrete value, likewise."""
+    lifted = scheduler_values.lift(kind, value)
+    if kind is not State:
+        return lifted
+    entries = Entries.empty(value.encoder.free)
+    for (request, index), _ in value.encoder.held.items():
+        entries = replace(entries, pairs=with_one(entries.pairs, z3.IntVal(request), z3.IntVal(index)))
+    for content, _ in value.encoder.sizes.items():
+        entries = replace(entries, resident=z3.Store(entries.resident, content, z3.BoolVal(True)))
+    return lifted._replace(encoder=entries)
+
+
+def known_before(config: Any, state: Any, operation: Any) -> Iterable[Any]:
+    """What `LIFE` shows of the queues, and the laws of the encoder cache."""
+    yield from queues_are_right(config, state)
+    yield SymbolicBoolean(state.encoder.law(config))
+
+
+def items_are_there(move: Move) -> SymbolicBoolean:
+    """SCH-3: what the parts of the new plan touch is resident behind the round."""
+    entries, (request, index) = move.after.encoder, z3.Ints("request index")
+    there = entries.resident[item_of(move.config, request, index).content]
+    return SymbolicBoolean(z3.ForAll([request, index], z3.Implies(entries.needed[request][index], there)))
+
+
+def begun(config: Any, containers: Containers = FROZEN) -> State:
+    """The initial state of the search for witnesses: one request waits."""
+    state = LIFE.variant.initial(SMALL, FROZEN)
+    return LIFE.variant.step(SMALL, state, Add(0))[0]
+
+
+INPUTS = replace(
+    LIFE,
+    variant=replace(
+        LIFE.variant,
+        initial=begun,
+        transitions={Schedule: LIFE.variant.transitions[Schedule]},
+        alphabet=lambda config, state: (Schedule(),),
+    ),
+    invariants=(),
+    laws=(
+        Law("SCH-3", "every item that a chunk touches is resident or encoded in the same step", (Schedule,), items_are_there),
+        Law(
+            "SCH-4/once",
+            "no content is encoded twice in one step, except by an encoder-decoder model",
+            (Schedule,),
+            lambda move: True,
+        ),
+    ),
+    witnesses=(SMALL,),
+    environment=environment,
+    lemmas=known_before,
+    loops=(
+        Loop(rounds.serve_running, ROW, serving, renewed=renewed, in_order=True, apart=True),
+        Loop(rounds.admit_waiting, ROW, admitting, renewed=renewed, in_order=True, apart=True),
+        Loop(
+            rounds.with_blocks,
+            ROW,
+            searching,
+            (lambda local: length(local["search"].round.state.running),),
+            renewed=renewed,
+            apart=True,
+        ),
+        *(loop for loop in LOOPS_OF_LIFE if loop.function in (rounds.planned, rounds.shown)),
+    ),
+    replaced=(
+        *LIFE.replaced,
+        (normative, "RULES", RULES._replace(encoder=ENCODER_WITH_ITEMS)),  # type: ignore[arg-type]  # a stand-in
+        (parts, "encoder_config", lambda config: config),
+        (rounds, "fitted", passing),
+        (rounds, "take", allocating),
+        (rounds, "scheduled", scheduled_as_granted),
+    ),
+    fresh=fresh,
+    lift=lift,
+)

@@ -20,6 +20,7 @@ from cacheproof.prove import states
 from cacheproof.prove.executor import Term, assume, both, demand, integer
 from cacheproof.prove.loops import Locals, Loop
 from cacheproof.prove.proof import Law, Proof
+from cacheproof.prove.scheduler_inputs import INPUTS
 from cacheproof.prove.scheduler_passes import PASSES
 from cacheproof.prove.scheduler_pins import PINS
 from cacheproof.prove.scheduler_requests import LIFE
@@ -308,4 +309,4 @@ COUNTS = replace(
     replaced=(*WITHOUT_FORKS, (rounds, "run", count_only)),
 )
 
-PROOFS = (STEP, ITEMS, COUNTS, LIFE, PINS, PASSES)
+PROOFS = (STEP, ITEMS, COUNTS, LIFE, PINS, PASSES, INPUTS)
