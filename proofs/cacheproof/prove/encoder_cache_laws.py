@@ -7,8 +7,9 @@ from typing import Any
 import z3  # type: ignore[import-untyped]  # z3 ships no types
 
 from cacheproof.prove.containers import every, everyone_counts
-from cacheproof.prove.executor import SymbolicBoolean, Term, assume, both, integer_term
+from cacheproof.prove.executor import SymbolicBoolean, Term, assume, both, implies, integer_term
 from cacheproof.prove.proof import Law, Move
+from cacheproof.prove.sequences import length
 from cacheproof.prove.states import unchanged
 from cachespec import encoder_cache
 from cachespec.encoder_cache.configuration import content_of, size_of
@@ -19,6 +20,7 @@ from cachespec.encoder_cache.operations import (
     CheckAndUpdate,
     FreeInput,
     FreeRequest,
+    Reset,
 )
 from cachespec.kernel import Code, Operation
 
@@ -169,6 +171,78 @@ def pins_are_noted(move: Move) -> SymbolicBoolean:
     return SymbolicBoolean(every(before.held.key, right))
 
 
+def only_the_named_lets_go(move: Move) -> SymbolicBoolean:
+    """No input lets go of its entry but the one that is freed, those of the request that is, and all at a reset."""
+    before, after, operation = move.before.held, move.after.held, move.operation
+    if type(operation) is Reset:
+        return both(True)
+
+    def right(pair: Term) -> Term:
+        named = z3.BoolVal(False)
+        if type(operation) in (FreeRequest, Abandon):
+            named = owner_of(pair) == integer_term(operation.request)
+        if type(operation) is FreeInput:
+            named = pair == after.key.encode((operation.request, operation.input))
+        return z3.Implies(z3.And(before.members[pair], z3.Not(after.members[pair])), named)
+
+    return SymbolicBoolean(every(before.key, right))
+
+
+def entries_come_and_go(move: Move) -> SymbolicBoolean:
+    """An allocation alone makes its content resident; a request for room and a reset alone evict."""
+    before, after, operation = move.before.sizes, move.after.sizes, move.operation
+    comes, goes = z3.BoolVal(False), z3.BoolVal(type(operation) in (CanAllocate, Reset))
+    if type(operation) is Allocate:
+        comes = integer_term(content_of(move.config, operation.request, operation.input))
+
+    def right(key: Term) -> Term:
+        new = z3.And(after.members[key], z3.Not(before.members[key]))
+        gone = z3.And(before.members[key], z3.Not(after.members[key]))
+        allowed = key == comes if type(operation) is Allocate else comes
+        return z3.And(z3.Implies(new, allowed), z3.Implies(gone, goes))
+
+    return SymbolicBoolean(every(before.key, right))
+
+
+def free_slots_are_taken(move: Move) -> SymbolicBoolean:
+    """An allocation takes the slots of its entry."""
+    before, after, operation = move.before, move.after, move.operation
+    if type(operation) is Allocate and move.outcome.code is Code.DONE:
+        return both(after.free == before.free - size_of(move.config, operation.request, operation.input))
+    return both(after.free == before.free)
+
+
+def have_the_size_of_their_content(config: Any, cache: Cache) -> SymbolicBoolean:
+    """Every entry has the size of its content."""
+    sizes = cache.sizes
+    return SymbolicBoolean(
+        every(sizes.key, lambda key: z3.Implies(sizes.members[key], sizes.values[key] == config.sizes.items[key]))
+    )
+
+
+def sizes_are_those_of_contents(move: Move) -> SymbolicBoolean:
+    """Where inputs claim no sizes of their own, entries keep the sizes of their contents; at first there is none."""
+    before, after = (have_the_size_of_their_content(move.config, cache) for cache in (move.before, move.after))
+    return implies(both(length(move.config.claims) == 0) & before, after)
+
+
+def is_granted(move: Move) -> SymbolicBoolean:
+    """The room that was asked for is free."""
+    size = size_of(move.config, move.operation.request, move.operation.input)
+    return both(move.after.free >= size + move.operation.pending)
+
+
+def is_absent(move: Move) -> SymbolicBoolean:
+    """What the input shows is not resident."""
+    return ~both(move.before.sizes.has(content_of(move.config, move.operation.request, move.operation.input)))
+
+
+def present_or_too_large(move: Move) -> SymbolicBoolean:
+    """The content is resident already, or does not fit the free slots."""
+    size = size_of(move.config, move.operation.request, move.operation.input)
+    return ~is_absent(move) | both(size > move.before.free)
+
+
 LAWS = (
     Law("ENC-5/finished", "no entry has a reference from a finished request", (FreeRequest,), finished_holds_nothing),
     Law(
@@ -233,5 +307,50 @@ LAWS = (
         (CanAllocate, Allocate, CheckAndUpdate),
         lambda move: unchanged(move.before, move.after),
         lambda move: move.outcome.code in (Code.REFUSED, Code.PRESENT, Code.MISS),
+    ),
+    Law(
+        "ENC-5/kept",
+        "an input holds its entry until it or its request is freed, its attempt is abandoned, or the cache is reset",
+        EVERY_CALL,
+        only_the_named_lets_go,
+    ),
+    Law(
+        "ENC-6/entries",
+        "only an allocation makes a content resident, and only a request for room or a reset evicts",
+        EVERY_CALL,
+        entries_come_and_go,
+    ),
+    Law(
+        "ENC-1/taken",
+        "without an eviction only an allocation changes the free slots: it takes those of its entry",
+        tuple(one for one in EVERY_CALL if one not in (CanAllocate, Reset)),
+        free_slots_are_taken,
+    ),
+    Law(
+        "ENC-4/content",
+        "if inputs claim no sizes, every entry has the size of its content",
+        EVERY_CALL,
+        sizes_are_those_of_contents,
+    ),
+    Law(
+        "granted",
+        "what was granted is free at once",
+        (CanAllocate,),
+        is_granted,
+        lambda move: both(move.outcome.code is Code.DONE),
+    ),
+    Law(
+        "missed",
+        "what is not resident is a miss",
+        (CheckAndUpdate,),
+        lambda move: both(move.outcome.code is Code.MISS),
+        is_absent,
+    ),
+    Law(
+        "denied",
+        "what is resident or does not fit is not allocated",
+        (Allocate,),
+        lambda move: both(move.outcome.code in (Code.PRESENT, Code.REFUSED)),
+        present_or_too_large,
     ),
 )

@@ -16,6 +16,7 @@ import z3  # type: ignore[import-untyped]  # z3 ships no types
 from cacheproof.prove.executor import NotFollowedError, SymbolicBoolean, Term, assume, integer_term, path
 from cacheproof.prove.scheduler_queues import ANSWERS, INTEGERS
 from cacheproof.prove.scheduler_stand_ins import any_answer, any_line
+from cacheproof.prove.shapes import INTEGER, small_array
 from cachespec import encoder_cache
 from cachespec.kernel import DONE, HIT, MISS, PRESENT, REFUSED, Outcome
 from cachespec.scheduler.configuration import CONTENT, LENGTH, START
@@ -54,6 +55,24 @@ def is_read(config: Any, request: Term, index: Term, start: Term, end: Term) -> 
     return z3.If(integer_term(config.encoder_decoder) == 1, first, touched)
 
 
+def fresh_array(name: str, sort: Any) -> Term:
+    """Any array; in a small counterexample it is blank but at a few places."""
+    array = path().fresh(name, sort)
+    path().hints.append(array == small(sort, name))
+    return array
+
+
+def small(sort: Any, name: str) -> Term:
+    """An array, or an array of arrays, that is blank but at a few places."""
+    inner = sort.range()
+    if not z3.is_sort(inner) or inner.kind() != z3.Z3_ARRAY_SORT:
+        return small_array(INTEGER, z3.BoolVal(False) if inner == z3.BoolSort() else z3.IntVal(0), name)
+    array = z3.K(z3.IntSort(), z3.K(z3.IntSort(), z3.BoolVal(False)))
+    for sample in INTEGER.samples:
+        array = z3.Store(array, sample, small(inner, name))
+    return array
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Entries:
     """The encoder cache, and what the plan that is being made needs of it."""
@@ -76,12 +95,13 @@ class Entries:
     def fresh(cls, name: str) -> Entries:
         """Any cache, and any plan."""
         return cls(
-            *(path().fresh(f"{name}.{part}", sort) for part, sort in (("pairs", PAIRS), ("resident", ANSWERS))),
+            pairs=fresh_array(f"{name}.pairs", PAIRS),
+            resident=fresh_array(f"{name}.resident", ANSWERS),
             free=path().fresh(f"{name}.free", z3.IntSort()),
-            needed=path().fresh(f"{name}.needed", PAIRS),
-            encoded=path().fresh(f"{name}.encoded", ANSWERS),
-            encoders=path().fresh(f"{name}.encoders", INTEGERS),
-            indices=path().fresh(f"{name}.indices", INTEGERS),
+            needed=fresh_array(f"{name}.needed", PAIRS),
+            encoded=fresh_array(f"{name}.encoded", ANSWERS),
+            encoders=fresh_array(f"{name}.encoders", INTEGERS),
+            indices=fresh_array(f"{name}.indices", INTEGERS),
         )
 
     @classmethod
@@ -135,7 +155,11 @@ def fewer_entries(before: Entries, after: Entries) -> SymbolicBoolean:
 
 def changed(before: Entries, config: Any, name: str, **sorts: Any) -> Entries:
     """The cache with any values of these parts that obey its law."""
-    after = replace(before, **{part: path().fresh(f"{name}.{part}", sort) for part, sort in sorts.items()})
+    parts = {
+        part: path().fresh(f"{name}.{part}", sort) if sort == z3.IntSort() else fresh_array(f"{name}.{part}", sort)
+        for part, sort in sorts.items()
+    }
+    after = replace(before, **parts)
     path().assume(after.law(config))
     return after
 
@@ -152,7 +176,9 @@ def size(config: Any, operation: Any) -> Term:
 
 def with_pair(entries: Entries, operation: Any) -> Entries:
     """The input of the call holds its entry."""
-    return replace(entries, pairs=with_one(entries.pairs, integer_term(operation.request), integer_term(operation.input)))
+    return replace(
+        entries, pairs=with_one(entries.pairs, integer_term(operation.request), integer_term(operation.input))
+    )
 
 
 def with_one(pairs: Term, request: Term, index: Term) -> Term:

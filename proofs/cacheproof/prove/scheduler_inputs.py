@@ -21,14 +21,13 @@ from cacheproof.prove.scheduler_entries import (
     PAIRS,
     Entries,
     changed,
-    fewer_entries,
     holds_still,
     is_item,
     item_of,
     with_one,
 )
 from cacheproof.prove.scheduler_life import known_requests_exist, of_each, queues_are_apart, runs, waits
-from cacheproof.prove.scheduler_passes import claims_of_allocation, environment, leaves_others, reads
+from cacheproof.prove.scheduler_passes import claims_of_allocation, hint_few_items, leaves_others, reads, valid_items
 from cacheproof.prove.scheduler_queues import ANSWERS, INTEGERS, Members
 from cacheproof.prove.scheduler_requests import LIFE
 from cacheproof.prove.scheduler_rounds import LOOPS as LOOPS_OF_LIFE
@@ -108,9 +107,7 @@ def allocating(rules: Any, config: Any, encoder: Entries, request: Any, encode: 
     granted, asked = next(iter(encode)), integer_term(request)
     demand("SCH-3", SymbolicBoolean(encoder.free >= granted.total))
     demand("SCH-3", holds_still(granted.entries, encoder, asked))
-    shared = integer_term(config.encoder_decoder) == 0
-    once = each_content(lambda one: z3.Implies(z3.And(shared, granted.new[one]), z3.Not(encoder.encoded[one])))
-    demand("SCH-4/once", SymbolicBoolean(once))
+    demand("SCH-4/once", is_encoded_once(config, encoder, granted.new))
     after = changed(encoder, config, "taken", pairs=PAIRS, resident=ANSWERS, free=z3.IntSort())
     touches = reads(config, asked, granted.start, granted.tokens)
 
@@ -122,6 +119,12 @@ def allocating(rules: Any, config: Any, encoder: Entries, request: Any, encode: 
     for claim in claims_of_allocation(config, asked, encoder, after, each_touched):
         assume(claim)
     return noted(config, after, asked, granted, touches)
+
+
+def is_encoded_once(config: Any, entries: Entries, new: Term) -> SymbolicBoolean:
+    """SCH-4/once: no part before encodes any of these contents. `PASSES` shows it of the items of one part."""
+    shared = integer_term(config.encoder_decoder) == 0
+    return SymbolicBoolean(each_content(lambda one: z3.Implies(z3.And(shared, new[one]), z3.Not(entries.encoded[one]))))
 
 
 def noted(config: Any, entries: Entries, request: Term, granted: Granted, touches: Any) -> Entries:
@@ -153,7 +156,8 @@ def scheduled_as_granted(rules: Any, config: Any, current: Any, request: Any, st
     """`scheduled`, the only function that adds to a plan; the part has the tokens of the pass."""
     before = current._replace(scheduled=Members.of(current.scheduled))
     after = scheduled_by_itself(rules, config, before, request, start, fit)
-    part = after.scheduled.newest
+    scheduled: Any = after.scheduled
+    part = scheduled.newest
     for one, other in ((part.start, fit.encode.start), (part.tokens, fit.encode.tokens)):
         demand("SCH-3", both(one == other))
     return after
@@ -233,8 +237,11 @@ def admitting(entry: Locals, now: Locals) -> Iterable[Any]:
     yield SymbolicBoolean(z3.And(place >= 0, place <= line.length))
     inside = z3.And(other >= place, other < line.length)
     yield SymbolicBoolean(z3.ForAll([other], z3.Implies(inside, waits(after, line.items[other]))))
-    once_and_run = lambda request: z3.And(line.counts[request] <= 1, z3.Implies(members[request], runs(after, request)))  # noqa: E731
-    yield of_each(once_and_run)
+
+    def right(request: Term) -> Term:
+        return z3.And(line.counts[request] <= 1, z3.Implies(members[request], runs(after, request)))
+
+    yield of_each(right)
     yield from plan_is_served(config, members, after.encoder)
 
 
@@ -269,11 +276,18 @@ def lift(kind: Any, value: Any) -> Any:
     if kind is not State:
         return lifted
     entries = Entries.empty(value.encoder.free)
-    for (request, index), _ in value.encoder.held.items():
+    for pair, _ in value.encoder.held.items():  # noqa: PERF102  # a container of the kernel, not a dict
+        request, index = pair
         entries = replace(entries, pairs=with_one(entries.pairs, z3.IntVal(request), z3.IntVal(index)))
-    for content, _ in value.encoder.sizes.items():
+    for content, _ in value.encoder.sizes.items():  # noqa: PERF102  # likewise
         entries = replace(entries, resident=z3.Store(entries.resident, content, z3.BoolVal(True)))
     return lifted._replace(encoder=entries)
+
+
+def environment(config: Any, operation: Any) -> Iterable[Any]:
+    """Of two requests a counterexample can say that they encode the same."""
+    hint_few_items(config, requests=2)
+    yield from valid_items(config, operation)
 
 
 def known_before(config: Any, state: Any, operation: Any) -> Iterable[Any]:
@@ -292,7 +306,8 @@ def items_are_there(move: Move) -> SymbolicBoolean:
 def begun(config: Any, containers: Containers = FROZEN) -> State:
     """The initial state of the search for witnesses: one request waits."""
     state = LIFE.variant.initial(SMALL, FROZEN)
-    return LIFE.variant.step(SMALL, state, Add(0))[0]
+    after: State = LIFE.variant.step(SMALL, state, Add(0))[0]
+    return after
 
 
 INPUTS = replace(
@@ -305,7 +320,12 @@ INPUTS = replace(
     ),
     invariants=(),
     laws=(
-        Law("SCH-3", "every item that a chunk touches is resident or encoded in the same step", (Schedule,), items_are_there),
+        Law(
+            "SCH-3",
+            "every item that a chunk touches is resident or encoded in the same step",
+            (Schedule,),
+            items_are_there,
+        ),
         Law(
             "SCH-4/once",
             "no content is encoded twice in one step, except by an encoder-decoder model",

@@ -7,14 +7,23 @@ any encoder cache that the laws of its own proof allow.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import z3  # type: ignore[import-untyped]  # z3 ships no types
 
 from cacheproof.prove import states
-from cacheproof.prove.executor import SymbolicBoolean, SymbolicInteger, Term, assume, both, demand, integer, integer_term
-from cacheproof.prove.executor import path
+from cacheproof.prove.executor import (
+    SymbolicBoolean,
+    Term,
+    assume,
+    both,
+    demand,
+    implies,
+    integer,
+    integer_term,
+    path,
+)
 from cacheproof.prove.loops import Locals, Loop
 from cacheproof.prove.proof import Law
 from cacheproof.prove.scheduler_entries import (
@@ -27,8 +36,8 @@ from cacheproof.prove.scheduler_entries import (
     item_of,
     lets_go_of,
 )
+from cacheproof.prove.scheduler_lists import Listed
 from cacheproof.prove.scheduler_pins import any_request, is_concrete
-from cacheproof.prove.scheduler_queues import INTEGERS
 from cacheproof.prove.scheduler_requests import LIFE
 from cacheproof.prove.scheduler_settings import RULES
 from cacheproof.prove.scheduler_stand_ins import any_count, any_remote, is_fit
@@ -40,110 +49,6 @@ from cachespec.scheduler.round_state import Fit
 from cachespec.scheduler.state import State
 
 ROW = "loops"
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Listed:
-    """Some items of one request, in the order in which they were added."""
-
-    config: Any
-    request: Term
-    items: Term
-    """The places of the items in the request."""
-    places: Term
-    """Where in this list each of them is."""
-    contents: Term
-    """Where in this list each content is."""
-    sums: Term
-    """The lengths of the items before each place of the list."""
-    length: Term
-
-    @classmethod
-    def fresh(cls, config: Any, request: Term, name: str) -> Listed:
-        """Any list."""
-        arrays = (path().fresh(f"{name}.{part}", INTEGERS) for part in ("items", "places", "contents", "sums"))
-        return cls(config, request, *arrays, path().fresh(f"{name}.length", z3.IntSort()))
-
-    @classmethod
-    def of(cls, config: Any, request: Term, value: Any) -> Listed:
-        """The list itself, or the empty one."""
-        if type(value) is Listed:
-            return value
-        zeros = z3.K(z3.IntSort(), z3.IntVal(0))
-        listed = cls(config, request, zeros, zeros, zeros, zeros, z3.IntVal(0))
-        for index in value:
-            listed = listed.joined(index)
-        return listed
-
-    def item(self, place: Term) -> Any:
-        """The item at a place of the list."""
-        return item_of(self.config, self.request, self.items[place])
-
-    @property
-    def total(self) -> Term:
-        """The lengths of all."""
-        return self.sums[self.length]
-
-    def joined(self, index: Any) -> Listed:
-        """With one item more."""
-        term, end = integer_term(index), self.length
-        item = item_of(self.config, self.request, term)
-        return replace(
-            self,
-            items=z3.Store(self.items, end, term),
-            places=z3.Store(self.places, term, end),
-            contents=z3.Store(self.contents, item.content, end),
-            sums=z3.Store(self.sums, end + 1, self.sums[end] + item.length),
-            length=end + 1,
-        )
-
-    def has(self, index: Term) -> Term:
-        """Whether the item is in the list."""
-        place = self.places[index]
-        return z3.And(place >= 0, place < self.length, self.items[place] == index)
-
-    def has_content(self, content: Term) -> Term:
-        """Whether an item of the list shows the content."""
-        place = self.contents[content]
-        return z3.And(place >= 0, place < self.length, self.item(place).content == content)
-
-    def laws(self) -> Iterable[Term]:
-        """Every item of the list is one of the request, and is found by its place."""
-        yield self.length >= 0
-        yield self.each(lambda index: is_item(self.config, self.request, index))
-        yield self.at_each(lambda place: self.places[self.items[place]] == place)
-
-    def laws_of_room(self) -> Iterable[Term]:
-        """Every item is found by its content, and the sums are those of the lengths."""
-        yield z3.And(self.sums[0] == 0, self.total >= 0)
-        yield self.at_each(lambda place: self.has_content(self.item(place).content))
-        yield self.at_each(lambda place: self.sums[place + 1] == self.sums[place] + self.item(place).length)
-        yield self.at_each(lambda place: self.sums[place + 1] <= self.total)
-
-    def ascends(self) -> Term:
-        """The items are in prompt order, each once."""
-        place, later = z3.Ints("place later")
-        inside = z3.And(place >= 0, place < later, later < self.length)
-        return z3.ForAll([place, later], z3.Implies(inside, self.items[place] < self.items[later]))
-
-    def each(self, condition: Any) -> Term:
-        """The condition, of the place in the request of every item in the list."""
-        return self.at_each(lambda place: condition(self.items[place]))
-
-    def at_each(self, condition: Any) -> Term:
-        """The condition, of every place of the list."""
-        place = z3.Int("place")
-        inside = z3.And(place >= 0, place < self.length)
-        return z3.ForAll([place], z3.Implies(inside, condition(place)), patterns=[self.items[place]])
-
-    def symbolic_length(self) -> SymbolicInteger:
-        """`len`."""
-        return SymbolicInteger(self.length)
-
-    def __getitem__(self, place: Any) -> SymbolicInteger:
-        position = integer_term(place)
-        path().demand("the position is in the tuple", z3.And(position >= 0, position < self.length))
-        return SymbolicInteger(self.items[position])
 
 
 # What holds of a pass -----------------------------------------------------------------------------------------------
@@ -237,12 +142,7 @@ def claims_of_pass(
         ("SCH-3/whole", no_item_is_cut(config, request, until, start, fit.tokens).term),
     )
     for name, claim in claims:
-        yield name, implied(some, claim)
-
-
-def implied(premise: Term, claim: Term) -> Term:
-    """The implication, inside of the quantifier if there is one: so a solver can name an example."""
-    return z3.Implies(premise, claim)
+        yield name, z3.Implies(some, claim)
 
 
 # Loops --------------------------------------------------------------------------------------------------------------
@@ -323,8 +223,26 @@ def items_are_valid(config: Any) -> Iterable[Any]:
     yield SymbolicBoolean(z3.ForAll([request, index, later], z3.Implies(both_there, behind)))
 
 
+def hint_few_items(config: Any, requests: int) -> None:
+    """In a small counterexample there are few requests, and each has one or two items."""
+    for request in range(requests):
+        row = config.items.items[request]
+        items, number = (row.sort().accessor(0, place)(row) for place in range(2))
+        few = z3.K(z3.IntSort(), z3.Const("item", items.sort().range()))
+        for place in range(2):
+            few = z3.Store(few, place, path().fresh("item", items.sort().range()))
+        path().hints += [items == few, number >= 1, number <= 2]
+    path().hints.append(config.prompts.length == requests)
+
+
 def environment(config: Any, operation: Any) -> Iterable[Any]:
     """Likewise, and an encoder-decoder model does not keep items whole."""
+    hint_few_items(config, requests=1)
+    yield from valid_items(config, operation)
+
+
+def valid_items(config: Any, operation: Any) -> Iterable[Any]:
+    """What is assumed of a configuration and a call."""
     yield from LIFE.environment(config, operation)
     yield from items_are_valid(config)
     yield both(config.encoder_decoder == 0) | both(config.whole_items == 0)
@@ -361,27 +279,36 @@ def any_pass(config: Any) -> Any:
     return Fit(Entries.fresh("cache"), any_remote(), any_count(), any_count(), 0, (), (), (), closed, 0)  # type: ignore[arg-type]  # a stand-in
 
 
+def any_start(config: Any) -> Any:
+    """Where the chunk begins; of an encoder-decoder model that is no negative position."""
+    if is_concrete(config):
+        return 0
+    start = integer("start")
+    assume(implies(config.encoder_decoder == 1, start >= 0))
+    return start
+
+
 def pass_and_allocation(rules: Any, config: Any, state: State) -> tuple[State, Outcome]:
     """Stands for a step: one encoder pass and its allocation, for any request and any start."""
     asked = any_request(config)
     request = integer_term(asked)
     path().shown["request"] = request
-    begun, start = any_pass(config), 0 if is_concrete(config) else any_count()
+    begun, start = any_pass(config), any_start(config)
     before: Any = begun.encoder
     path().assume(before.law(config))
-    fit = items.fitted(rules, config, begun, asked, start)
+    fit: Any = items.fitted(rules, config, begun, asked, start)
     row = config.items[asked]
     for name, claim in claims_of_pass(config, request, before, fit, start, integer_term(row.symbolic_length())):
         demand(name, SymbolicBoolean(claim))
     assume(both(fit.tokens > 0))
     encode, bring, relies = lists_of(config, request, fit)
-    if is_concrete(config):
-        later, granted, read = fit.encoder, (*fit.encode, *fit.bring), fit.relies
-    else:
-        later, granted, read = Entries.fresh("later"), one_behind_the_other(config, request, encode, bring), relies
+    later: Any = fit.encoder
+    granted: Any = (*fit.encode, *fit.bring) if is_concrete(config) else None
+    if granted is None:
+        later, granted = Entries.fresh("later"), one_behind_the_other(config, request, encode, bring)
         path().assume(z3.And(later.law(config), later.free >= encode.total + bring.total))
         assume(holds_still(fit.encoder, later, request))
-    taken: Any = parts.take(rules, config, later, asked, granted, read)
+    taken: Any = parts.take(rules, config, later, asked, granted, fit.relies)
     for claim in claims_of_allocation(config, request, later, taken, relies.each):
         demand("SCH-3/pass", claim)
     return state, DONE
@@ -406,10 +333,13 @@ PASSES = replace(
     variant=replace(LIFE.variant, transitions={Schedule: LIFE.variant.transitions[Schedule]}),
     invariants=(),
     laws=(
-        in_a_pass("SCH-3/whole", "if items are not split, no chunk ends inside an item that it could have left to a later step"),
-        in_a_pass("SCH-3/listed", "a pass names, in prompt order, the items that its chunk touches, and those that it encodes"),
+        in_a_pass(
+            "SCH-3/whole",
+            "if items are not split, no chunk ends inside an item that it could have left to a later step",
+        ),
+        in_a_pass("SCH-3/listed", "a pass names, in prompt order, what its chunk touches and what it encodes"),
         in_a_pass("SCH-3/pass", "behind a pass and its allocation the request holds every item that its chunk touches"),
-        in_a_pass("SCH-4/pass", "a pass encodes contents that are absent, each once, except of an encoder-decoder model"),
+        in_a_pass("SCH-4/pass", "a pass encodes absent contents, each once, except of an encoder-decoder model"),
     ),
     loops=(
         Loop(items.fitted, ROW, fitting, renewed=renewed_fit, in_order=True, apart=True),

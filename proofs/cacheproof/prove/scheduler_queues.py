@@ -258,7 +258,7 @@ class Flight:
         return cls(counted, promises, SymbolicSequence.of(PART, oldest), places, z3.IntVal(len(plans)), behind=behind)
 
     def law(self) -> Term:
-        """A part that is not void counts for its request; a plan has one part of a request; promises are not negative."""
+        """A part that is not void counts for its request; a plan has one part of a request; no promise is negative."""
 
         def right(place: Term) -> Term:
             part = parts_of(self.oldest.items[place])

@@ -22,7 +22,7 @@ BUGS = (
     Bug(
         transitions.free_input,
         "($cache, ABSENT)",
-        "($cache._replace(held=$cache.held.set(($op.request, $op.input), 1)), ABSENT)",
+        "($cache._replace(held=$cache.held.set((op.request, op.input), 1)), ABSENT)",
         "ENC-5/given/free_input",
     ),
     Bug(
@@ -117,4 +117,31 @@ BUGS = (
         "$config.requests[$request][$position + 1]",
         "defined/free_input",
     ),
+    Bug(
+        transitions.free_input,
+        "($cache, ABSENT)",
+        "($cache._replace(held=$cache.held.remove((op.request, op.input + 1))), ABSENT)",
+        "ENC-5/kept/free_input",
+    ),
+    Bug(
+        transitions.free_input,
+        "release($cache, $x, $y, $z)",
+        "release($cache._replace(sizes=$cache.sizes.set(99, 1)), $x, $y, $z)",
+        "ENC-6/entries/free_input",
+    ),
+    Bug(transitions.place, "$cache.free - $size", "$cache.free", "ENC-1/taken/allocate"),
+    Bug(
+        transitions.place,
+        "$cache.sizes.set($content, $size)",
+        "$cache.sizes.set($content, $size + 1)",
+        "ENC-4/content/allocate",
+    ),
+    Bug(
+        transitions.can_allocate,
+        "make_room($cache, $size + $op.pending)",
+        "make_room($cache, $size)",
+        "granted/can_allocate",
+    ),
+    Bug(transitions.check_and_update, "($cache, MISS)", "($cache, REFUSED)", "missed/check_and_update"),
+    Bug(transitions.allocate, "$cache.sizes.has($content)", "False", "denied/allocate"),
 )
