@@ -65,6 +65,8 @@ FAMILIES = (
     ),
     Family("tests/proofs/prove/test_planted_bugs.py::test_a_planted_bug_is_refuted", 0),
     Family("tests/proofs/prove/test_scheduler_bugs.py::test_a_planted_bug_is_refuted", 0),
+    Family("tests/proofs/prove/test_scheduler_items.py::test_a_planted_bug_of_a_pass_is_refuted", 0, grouped=False),
+    Family("tests/proofs/prove/test_scheduler_items.py::test_a_planted_bug_of_a_round_is_refuted", 0, grouped=False),
     Family("tests/proofs/prove/test_scheduler_life.py::test_a_planted_bug_is_refuted", 10, grouped=False),
     Family("tests/proofs/results/test_findings.py::test_scripts_end_on_a_release_as_is_said", 0, grouped=False),
     Family("tests/proofs/search/native/test_following.py::test_both_engines_say_the_same", 4, grouped=False),
