@@ -173,6 +173,23 @@ def an_abort_leaves_nothing(move: Move) -> SymbolicBoolean:
     )
 
 
+def the_end_is_said_once(move: Move) -> SymbolicBoolean:
+    """X-1. The end of a turn is not said where its session keeps what it has: a transfer of the next turn."""
+    config, before, after, plan = move.config, move.before, move.after, new_plan(move)
+    said = Members.of(() if plan is None else plan.finished).members
+    is_round = type(move.operation) is Schedule and move.outcome.code not in (Code.REFUSED, Code.FAILED)
+
+    def right(request: Term) -> Term:
+        kept = z3.And(is_a_turn(config, request + 1), after.transfers.members[request + 1])
+        ended = z3.And(is_gone(after, request), z3.Not(is_gone(before, request)), z3.Not(kept))
+        left = z3.And(z3.Or(before.leaving.members[request], ended), z3.Not(said[request]))
+        all_said = z3.Not(after.leaving.members[request]) if is_round else z3.BoolVal(True)
+        known = z3.Implies(said[request], before.leaving.members[request])
+        return z3.And(after.leaving.members[request] == left, known, all_said)
+
+    return of_each(right)
+
+
 def in_the_round(name: str, statement: str) -> Law:
     """A claim that is demanded where a part of a plan is made."""
     return Law(name, statement, (Schedule,), lambda move: True)
@@ -242,6 +259,7 @@ LAWS = (
         (Update,),
         a_turn_follows,
     ),
+    Law("X-1", "the workers are told exactly once that a request has ended", EVERY_CALL, the_end_is_said_once),
     Law("SCH-16/aborted", "an abort ends all later turns of the session", (Abort,), an_abort_ends_the_session),
     Law(
         "X-3",

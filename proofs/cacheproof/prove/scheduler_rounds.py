@@ -291,7 +291,10 @@ def turns_begin(config: Any, before: Any, after: Any) -> SymbolicBoolean:
 
 
 def only_ends(before: Any, after: Any) -> SymbolicBoolean:
-    """Requests end, and nothing else."""
+    """Requests end, and nothing else; the workers are to be told, and blocks of such a request may be sent."""
+
+    def is_new(request: Term) -> Term:
+        return z3.And(is_gone(after, request), z3.Not(is_gone(before, request)))
 
     def right(request: Term) -> Term:
         return z3.And(
@@ -300,6 +303,8 @@ def only_ends(before: Any, after: Any) -> SymbolicBoolean:
             z3.Implies(waits(before, request), waits(after, request)),
             after.compiling.members[request]
             == z3.And(before.compiling.members[request], z3.Not(is_gone(after, request))),
+            after.leaving.members[request] == z3.Or(before.leaving.members[request], is_new(request)),
+            z3.Implies(after.transfers.members[request], z3.Or(before.transfers.members[request], is_new(request))),
         )
 
     return of_each(right)
@@ -328,7 +333,9 @@ def ending_turns(entry: Locals, now: Locals) -> Iterable[Any]:
             getattr(after, part).counts[other] == getattr(before, part).counts[other] for part in ("waiting", "running")
         ]
         now_gone = is_gone(after, other) == z3.Or(is_gone(before, other), ended)
-        return z3.And(*same, *lines, now_gone, z3.Implies(ended, z3.Not(is_gone(before, other))))
+        leaving = after.leaving.members[other] == z3.Or(before.leaving.members[other], ended)
+        absent = z3.Not(z3.Or(is_gone(before, other), is_there(before, other)))
+        return z3.And(*same, *lines, now_gone, leaving, z3.Implies(ended, absent))
 
     yield of_each(right)
 

@@ -118,6 +118,8 @@ BUGS = (
         "SCH-16/next/update",
     ),
     Bug(requests.abort, "($state, ABSENT)", "($state, DONE)", "SCH-16/aborted/abort"),
+    Bug(rounds.planned, "emptied($config, $leaving)", "$leaving", "X-1/schedule"),
+    Bug(requests.gone, "$state.leaving.set($request, 1)", "$state.leaving", "X-1/fail_load"),
     Bug(rounds.planned, "shown($plan)", "(*shown($plan), 0)", "SCH-1/answered/schedule"),
     Bug(
         requests.update,
