@@ -36,7 +36,7 @@ from cacheproof.prove.scheduler_settings import RULES
 from cacheproof.prove.scheduler_stand_ins import is_fit
 from cacheproof.prove.scheduler_values import SMALL
 from cacheproof.prove.sequences import Unknown, length
-from cachespec.kernel import FROZEN, Containers
+from cachespec.kernel import FROZEN
 from cachespec.scheduler import normative, parts, rounds
 from cachespec.scheduler.operations import Add, Schedule
 from cachespec.scheduler.state import State
@@ -303,18 +303,14 @@ def items_are_there(move: Move) -> SymbolicBoolean:
     return SymbolicBoolean(z3.ForAll([request, index], z3.Implies(entries.needed[request][index], there)))
 
 
-def begun(config: Any, containers: Containers = FROZEN) -> State:
-    """The initial state of the search for witnesses: one request waits."""
-    state = LIFE.variant.initial(SMALL, FROZEN)
-    after: State = LIFE.variant.step(SMALL, state, Add(0))[0]
-    return after
-
+ONE_WAITS: State = LIFE.variant.step(SMALL, LIFE.variant.initial(SMALL, FROZEN), Add(0))[0]
+"""Where the search for witnesses begins."""
 
 INPUTS = replace(
     LIFE,
     variant=replace(
         LIFE.variant,
-        initial=begun,
+        initial=lambda config, containers: ONE_WAITS,
         transitions={Schedule: LIFE.variant.transitions[Schedule]},
         alphabet=lambda config, state: (Schedule(),),
     ),

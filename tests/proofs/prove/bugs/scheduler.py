@@ -128,13 +128,8 @@ BUGS = (
         "SCH-2/output/update",
     ),
     Bug(transfers.fail_step, "executed_all($rules, $config, $after, 0)", "$after", "SCH-2/output/fail_step"),
-    Bug(
-        requests.update,
-        OUTPUT,
-        f"{OUTPUT}._replace(proposed=$state.proposed)",
-        "SCH-2/offered/update",
-    ),
-    Bug(requests.update, OUTPUT, OUTPUT.replace("$accepted", "$accepted + 1"), "SCH-2/least/update"),
+    Bug(transfers.fail_step, "executed_all($rules, $config, $after, 0)", "$after", "SCH-2/offered/fail_step"),
+    Bug(requests.update, "named($plan, $state, $after)", "(0,)", "SCH-2/least/update"),
     Bug(requests.update, "named($plan, $state, $after)", "named($plan, $after, $state)", "SCH-6/named/update"),
     Bug(
         requests.compiled,
