@@ -115,6 +115,12 @@ TAKE_LONG = (
         "tests/proofs/prove/test_encoder_budget_bugs.py::test_what_is_let_in_by_a_wrong_rule_is_found"
         "[admit: embeds > $budget.longest -> BUD-4/admit]"
     ),
+    (
+        "tests/proofs/prove/test_scheduler_life.py::test_a_planted_bug_is_refuted"
+        "[shown: (*$values, $part.request, $part.tokens, $part.start) -> loops/schedule]"
+    ),
+    "tests/proofs/prove/test_scheduler_life.py::test_a_planted_bug_is_refuted[preempt: ended=0 -> loops/schedule]",
+    "tests/proofs/prove/test_scheduler_life.py::test_a_planted_bug_is_refuted[planned: $leaving -> X-1/schedule]",
     "tests/proofs/replay/test_hostile_traces.py::test_a_capacity_that_no_machine_has",
     "tests/proofs/replay/test_hostile_traces.py::test_a_compressed_line_of_gigabytes",
     "tests/proofs/replay/test_token_traces.py::test_a_preempted_request_computes_again",

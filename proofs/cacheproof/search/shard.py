@@ -13,6 +13,7 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import chain, starmap
 from operator import itemgetter
 from pathlib import Path
@@ -33,10 +34,12 @@ from cacheproof.search.rules import INITIAL, MOVES, Judge, Where, where
 from cacheproof.search.shape import shape_of
 from cachespec.kernel import Kind, Operation
 
+REMEMBERED = 1 << 14
+
 Arrival = tuple[bytes, int, Where, int]
 """A state's encoding and its digest, the step that leads to it, and the label of that step (0: none is needed)."""
-Form = tuple[bytes, int]
-"""The encoding of a state's canonical form, and its digest."""
+Form = tuple[bytes, int, Any]
+"""The encoding of a state's canonical form, its digest, and the view of the state itself."""
 
 
 class Expansion(NamedTuple):
@@ -93,6 +96,8 @@ class Shard:
         self.judge = Judge(component, variant, config)
         self.liveness = plan.liveness and bool(self.judge.progress)
         self.decode = decoder(shape_of(variant.state))
+        self.form = lru_cache(REMEMBERED)(self._form)
+        """Most states are reached by several steps, and by steps that are close together."""
         self.place, self.owners = place, owners
         self.known: list[bytes] = []
         self.index: dict[bytes, int] = {}
@@ -116,7 +121,7 @@ class Shard:
 
     def begin(self) -> list[list[Arrival]]:
         """The initial state, addressed to its owner."""
-        form = self._form(self.graph.start())
+        form = self.form(self.graph.start())
         return [[(form[0], form[1], INITIAL, 0)] if owner == form[1] % self.owners else [] for owner in self._all()]
 
     def expand(self, most: int, seconds: float) -> list[list[Arrival]]:
@@ -309,8 +314,8 @@ class Shard:
                 raise AssertionError(f"a state has more than {MOVES} moves")
             self.transitions += 1
             at = where(number, move)
-            judge.step(at, before, operation, outcome, graph.view(after))
-            encoded, digest = self._form(after)
+            encoded, digest, view = self.form(after)
+            judge.step(at, before, operation, outcome, view)
             if encoded != own:
                 label = self._label(operation) if labelled and (owed or operation.kind is Kind.INTERNAL) else 0
                 out[digest % self.owners].append((encoded, digest, at, label))
@@ -318,7 +323,7 @@ class Shard:
     def _form(self, state: Any) -> Form:
         """By what a state is known."""
         encoded = encoding(self.graph.canonical(state))
-        return encoded, digest_of_encoding(encoded)
+        return encoded, digest_of_encoding(encoded), self.graph.view(state)
 
     def _label(self, operation: Operation) -> int:
         """A name for the operation with its fields, the same for every owner."""

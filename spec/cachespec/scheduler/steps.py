@@ -230,7 +230,7 @@ def moved(config: Config, before: View, request: int, accepted: int, parts: dict
 
 def drafts_are_proposed(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
     """After an output there are as many drafts as were asked for, fewer only if the output is complete before."""
-    if not isinstance(op, Update | FailStep) or not before.plans:
+    if not isinstance(op, Update | FailStep) or not before.plans or outcome.code is Code.ABSENT:
         return True
     proposed, produced = dict(after.proposed), dict(after.produced)
     return all(

@@ -128,5 +128,6 @@ def test_one_operation_is_one(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_a_case_of_several_properties_is_described_once(capsys: pytest.CaptureFixture[str]) -> None:
     text = ran(capsys, "explain", "MIR-10").out
-    assert text.count("    C-MIR-2: ") == 3, "each property names its case"
+    described = text.count(" property of mirror\n")
+    assert text.count("    C-MIR-2: ") == described > 3, "each property names its case"
     assert text.count("public: #14864") == 1
