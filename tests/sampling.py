@@ -67,7 +67,8 @@ FAMILIES = (
     Family("tests/proofs/prove/test_scheduler_bugs.py::test_a_planted_bug_is_refuted", 0),
     Family("tests/proofs/prove/test_scheduler_items.py::test_a_planted_bug_of_a_pass_is_refuted", 0, grouped=False),
     Family("tests/proofs/prove/test_scheduler_items.py::test_a_planted_bug_of_a_round_is_refuted", 0, grouped=False),
-    Family("tests/proofs/prove/test_scheduler_life.py::test_a_planted_bug_is_refuted", 10, grouped=False),
+    Family("tests/proofs/prove/test_scheduler_life.py::test_a_planted_bug_is_refuted", 15, grouped=False),
+    Family("tests/proofs/prove/test_scheduler_life.py::test_the_law_is_the_property", 4, grouped=False),
     Family("tests/proofs/results/test_findings.py::test_scripts_end_on_a_release_as_is_said", 0, grouped=False),
     Family("tests/proofs/search/native/test_following.py::test_both_engines_say_the_same", 4, grouped=False),
     Family("tests/proofs/search/native/test_following.py::test_a_planted_fault_is_noticed", 3, grouped=False),
@@ -115,6 +116,7 @@ TAKE_LONG = (
         "tests/proofs/prove/test_encoder_budget_bugs.py::test_what_is_let_in_by_a_wrong_rule_is_found"
         "[admit: embeds > $budget.longest -> BUD-4/admit]"
     ),
+    "tests/proofs/prove/test_scheduler_life.py::test_an_encoder_pass_that_pins_for_another_request_is_refuted",
     (
         "tests/proofs/prove/test_scheduler_life.py::test_a_planted_bug_is_refuted"
         "[shown: (*$values, $part.request, $part.tokens, $part.start) -> loops/schedule]"
