@@ -80,7 +80,7 @@ def _words(rng: random.Random, number: int, count: int, *, images: bool) -> list
 
 
 def bound_memory(more: int = MORE_BYTES) -> None:
-    """So many more bytes for this process; beyond, MemoryError, and no other process is ended for want of memory."""
+    """Bound the memory of this process: a trial that takes more ends with MemoryError."""
     there = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (there + more, resource.getrlimit(resource.RLIMIT_AS)[1]))
 
