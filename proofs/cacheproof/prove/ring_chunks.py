@@ -122,7 +122,7 @@ def in_order(shape: Geometry) -> Term:
 
 
 def contiguous(shape: Geometry) -> Term:
-    """SHM-4, SHM-6: live ids are so many from the oldest on."""
+    """SHM-4, SHM-6: the live ids follow one another, from the oldest on."""
     one = FIRST
     known = z3.And(one >= 0, one < shape.modulus, shape.age(one) < shape.count)
     tables = z3.And(shape.live[one] == known, shape.sized[one] == shape.live[one])
@@ -179,7 +179,7 @@ def define_units(old: Geometry, *numbers: Term) -> None:
 
 
 def oldest_went(config: Any, before: Ring, after: Ring) -> Term:
-    """Those that went are the oldest, so many as are missing; the others are as they were."""
+    """The chunks that are missing are the oldest ones; the others are as they were."""
     old, new, one = Geometry(config, before), Geometry(config, after), FIRST
     gone = old.count - new.count
     stays = new.live[one] == z3.And(old.live[one], old.age(one) >= gone)
@@ -257,7 +257,7 @@ def refused_for_a_reason(config: Any, before: Ring, total: Any) -> SymbolicBoole
 
 
 def oldest_go(entry: Locals, now: Locals) -> Iterable[Any]:
-    """So many of the oldest are gone; the start may have come into the second lap."""
+    """This number of the oldest chunks is gone; the start may have come into the second lap."""
     config, before, one, units = now["config"], entry["ring"], now["ring"], integer_term(now["units"])
     shape, old = Geometry(config, one), Geometry(config, before)
     gone = old.count - shape.count

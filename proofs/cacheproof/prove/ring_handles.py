@@ -1,4 +1,4 @@
-"""The handles to the chunks of a ring, and what is in memory of those that are unanswered, as formulas."""
+"""Formulas about the handles to the chunks of a ring, and about the memory of chunks with unanswered handles."""
 
 from __future__ import annotations
 

@@ -116,7 +116,7 @@ def unheld(unanswered: Any) -> Callable[[Term], Term]:
 
 
 def one_fewer(before: Any, after: Any, key: Term, fewer: Term) -> Term:
-    """The later map has so many fewer at this key, and the same elsewhere; nothing is there 0 times."""
+    """The later map counts this number fewer at the key, and the same elsewhere; no key counts 0."""
     name = z3.Const("name", before.key.sort)
     count = z3.If(before.members[name], before.values[name], z3.IntVal(0)) - z3.If(name == key, fewer, z3.IntVal(0))
     right = z3.And(after.members[name] == (count > 0), z3.Implies(after.members[name], after.values[name] == count))

@@ -127,7 +127,7 @@ class Entries:
         return SymbolicBoolean(self.pairs[request][index])
 
     def law(self, config: Any) -> Term:
-        """What is held is resident (ENC-3, ENC-5), and free slots are not negative (ENC-1)."""
+        """Every held content is resident (ENC-3, ENC-5), and free slots are not negative (ENC-1)."""
         request, index = z3.Ints("request index")
         there = self.resident[item_of(config, request, index).content]
         return z3.And(self.free >= 0, z3.ForAll([request, index], z3.Implies(self.pairs[request][index], there)))
