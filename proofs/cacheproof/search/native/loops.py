@@ -105,7 +105,7 @@ class Loops(Statements):
         return tuple_of(self.unit, [plain(self.unit, value) for value in values])
 
     def loop_zip(self, node: ast.Call, body: Each, target: ast.expr | None) -> None:
-        """Several sequences at once, as far as the shortest goes."""
+        """Several sequences at once, as far as the shortest goes; then, if `strict`, they must all be at their end."""
         if isinstance(node.args[0], ast.Starred):
             rows = sequence(self.unit, self.expression(node.args[0].value))
             assert rows is not None
@@ -119,14 +119,18 @@ class Loops(Statements):
             name = self.fresh("z")
             self.out.append(f"const {self.unit.cpp(found.type)} {name} = {found.text};")
             names.append((name, found.type.element))
-        if any(kind == BOTTOM for _, kind in names):
-            return
         place, end = self.fresh("i"), self.fresh("end")
         ends = ", ".join(f"{name}.size()" for name, _ in names)
         self.out.append(f"const Int {end} = least({{{ends}}});")
-        self.out.append(f"for (Int {place} = 0; {place} < {end}; ++{place}) {{")
-        body(self.together([Val(f"{name}.p[{place}]", kind) for name, kind in names], target))
-        self.out.append("}")
+        self.out.append(f"Int {place} = 0;")
+        if not any(kind == BOTTOM for _, kind in names):
+            self.out.append(f"for (; {place} < {end}; ++{place}) {{")
+            body(self.together([Val(f"{name}.p[{place}]", kind) for name, kind in names], target))
+            self.out.append("}")
+        if _is_strict(node):
+            # Python looks at the lengths only when the shortest has no more: a loop that is left before does not fail.
+            longer = " || ".join(f"{name}.size() != {end}" for name, _ in names)
+            self.out.append(f"if ({place} == {end} && ({longer})) uneven();")
 
     def loop_value(self, value: Val, node: ast.AST, body: Each) -> None:
         """Whatever can be iterated over."""
@@ -170,6 +174,12 @@ class Loops(Statements):
         self.out.append("}")
         self.unrolled_now, self.conditional = before
         self.unrolled -= 1
+
+
+def _is_strict(node: ast.Call) -> bool:
+    """Whether a call of `zip` refuses sequences of different lengths."""
+    given = [each.value for each in node.keywords if each.arg == "strict"]
+    return any(isinstance(value, ast.Constant) and value.value is True for value in given)
 
 
 def _parts_of(target: ast.expr | None, count: int) -> list[ast.expr]:

@@ -53,6 +53,7 @@ inline CP_DEVICE CP_APART Int floor_div(Int a, Int b) {
     return (a % b != 0 && ((a < 0) != (b < 0))) ? q - 1 : q;
 }
 inline CP_DEVICE Int floor_mod(Int a, Int b) { return a - floor_div(a, b) * b; }
+[[noreturn, gnu::noinline, gnu::cold]] inline CP_DEVICE void uneven() { fail("sequences of different lengths"); }
 [[noreturn, gnu::noinline, gnu::cold]] inline CP_DEVICE void overflow() { fail("a number that does not fit into 64 bits"); }
 inline CP_DEVICE Int plus(Int a, Int b) { Int made; if (sum_overflows(a, b, made)) overflow(); return made; }
 inline CP_DEVICE Int minus(Int a, Int b) { Int made; if (difference_overflows(a, b, made)) overflow(); return made; }

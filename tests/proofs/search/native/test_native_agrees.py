@@ -155,6 +155,27 @@ def test_a_number_that_does_not_fit_is_an_error() -> None:
         native.explore(lru, lru.normative, config)
 
 
+def of_pairs(config: Config, cache: Cache, op: Touch) -> tuple[Cache, Outcome]:
+    """One sequence is longer than the other if two entries are there; a search that ends before does not see it."""
+    keys = tuple(key for key, _ in cache.entries.items())
+    others = keys if len(keys) < 2 else (*keys, op.key)
+    alike = all(one == other for one, other in zip(keys, others, strict=True))
+    early = keys != () and any(one == other for one, other in zip(keys, (*keys, op.key), strict=True))
+    return cache._replace(entries=cache.entries.set(op.key, 1), hits=(alike + early) % 4), DONE
+
+
+def test_sequences_of_different_lengths_are_an_error_where_python_raises_one() -> None:
+    lru = component_named("lru")
+    changed = replace(lru.normative, transitions={**lru.normative.transitions, Touch: of_pairs})
+    small = Plan(depth=2)
+    assert seen(native.explore(lru, changed, CONFIGS[1], small)) == seen(
+        reference.explore(lru, changed, CONFIGS[1], small)
+    )
+    for explore, error in ((native.explore, InputError), (reference.explore, ValueError)):
+        with pytest.raises(error, match=r"different lengths|shorter|longer"):
+            explore(lru, changed, CONFIGS[1], Plan(depth=3))
+
+
 def test_a_failure_in_a_thread_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     lru = component_named("lru")
     glue = translated(lru, lru.normative)
