@@ -216,7 +216,7 @@ BUGS = (
         "steps-of-two",
         changes=(Change(journeys.finish, "if has_to_do(store, op.request):\n    $body", "if False:\n    $body"),),
     ),
-    Bug("SHM-8/sent", "resumed", changes=(Change(journeys.resume, "$outcome == DONE", "False"),)),
+    Bug("SHM-8/resent", "resumed", changes=(Change(journeys.resume, "$outcome == DONE", "False"),)),
     Bug("SHM-8/released", "rejected", {Release: released_in_vain}),
     Bug("SHM-8/freed", "cleared", changes=(Change(writer.clear, "settled($config, $store)", "$store"),)),
     Bug("SHM-8/freed", "found-and-gone", changes=(Change(writer.free_unused, "oldest_may_go($store)", "False"),)),

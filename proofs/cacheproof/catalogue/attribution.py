@@ -27,7 +27,7 @@ from cacheproof.lockstep.violations_progress import settled
 from cacheproof.model.finding import Subject
 from cacheproof.model.registry import AnyComponent
 from cacheproof.model.wire import operation_from_message
-from cachespec.kernel import Code, Operation, Outcome, Safety
+from cachespec.kernel import Code, Operation, Outcome, Progress, Safety
 
 Operations = Sequence[Operation]
 
@@ -102,6 +102,17 @@ def attribution(subject: Subject, rule: AnyProperty, calls: Operations) -> Attri
         found = tuple(cause for cause in found if cause.entry in those) or found
     causes = found or tuple(Cause(entry) for entry in _same_run(subject, rule, calls))
     return Attribution(causes, tuple(entry for entry in known if entry not in {cause.entry for cause in causes}))
+
+
+def is_denied(subject: Subject, rule: AnyProperty, calls: Operations, outcomes: Sequence[Outcome]) -> bool:
+    """Whether these calls do not break the property, though the era answers them as it is recorded.
+
+    So it is with a record of a property that asks for less now. It is False where nothing is known: for a property of
+    progress, and where the era answers otherwise.
+    """
+    turns = _made(subject, calls, calls)
+    same = [each.outcome for each in turns] == list(outcomes)
+    return same and not isinstance(rule, Progress) and not _breaks(subject, rule, turns)
 
 
 def together(subject: Subject, rule: AnyProperty, calls: Operations) -> tuple[str, ...]:

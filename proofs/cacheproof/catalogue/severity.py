@@ -80,6 +80,7 @@ PROPERTIES: Mapping[Severity, tuple[str, ...]] = {
             "SCH-13/awaited",
             "SHM-1/window",
             "SHM-4/metadata",
+            "SHM-8/resent",
             "SHM-8/sent",
             "X-3/heard",
         ),

@@ -121,6 +121,11 @@ IN_STATES = {
 """Properties of mirror and scheduler that an engine is held to; steps are checked where these parts are alone."""
 
 
+def in_states(exempt: Mapping[str, str]) -> dict[str, str]:
+    """Those that the engine takes from its parts: none about steps."""
+    return {rule: exempt[rule] for rule in sorted(exempt) if rule in IN_STATES}
+
+
 def engine_with(
     mirror: Variant[MirrorConfig, Mirror, MirrorView],
     store: Variant[StoreConfig, Store, StoreView],
@@ -154,9 +159,9 @@ def engine_with(
         differences=differences,
         start_differs="; ".join(text for text in (scheduler.start_differs, store.start_differs) if text),
         exempt={
-            **{rule: mirror.exempt[rule] for rule in sorted(mirror.exempt) if rule in IN_STATES},
-            **store.exempt,
-            **{rule: scheduler.exempt[rule] for rule in sorted(scheduler.exempt) if rule in IN_STATES},
+            **in_states(mirror.exempt),
+            **in_states(store.exempt),
+            **in_states(scheduler.exempt),
             "X-3/ledger": "P0 keeps no request until an answer confirms it",
         },
     ).lacking({**NO_PROTOCOL, **{kind: why for kind, why in newer.items() if kind not in there}})

@@ -42,9 +42,16 @@ def walk_goes_on(config: Config, before: View, op: Operation, outcome: Outcome, 
 
 
 def everything_is_sent(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
-    if not isinstance(op, Schedule | Resume | Repeat):
-        return True
-    expected = to_send(after, op.request) if outcome.code is Code.DONE else []
+    return not isinstance(op, Schedule | Repeat) or is_sent(before, op.request, outcome, after)
+
+
+def everything_is_sent_again(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    return type(op) is not Resume or is_sent(before, op.request, outcome, after)
+
+
+def is_sent(before: View, request: Request, outcome: Outcome, after: View) -> bool:
+    """Whether every worker got all handles of the request; a call that does nothing sends none."""
+    expected = to_send(after, request) if outcome.code is Code.DONE else []
     had = [len(to_read(inbox)) for inbox in before.inboxes]
     return all(to_read(inbox)[was:] == expected for was, inbox in zip(had, after.inboxes, strict=True))
 
@@ -110,8 +117,14 @@ COMPLETENESS: tuple[Step[Config, View], ...] = (
     ),
     Step(
         "SHM-8/sent",
-        "a request that is scheduled, resumed or repeated is sent to every worker with all its handles",
+        "a request that is scheduled or repeated is sent to every worker with all its handles",
         everything_is_sent,
+        lambda c, b, o, r, a: type(o) is Repeat and a.inboxes != b.inboxes,
+    ),
+    Step(
+        "SHM-8/resent",
+        "a request that is resumed is sent to every worker again, with all its handles",
+        everything_is_sent_again,
         lambda c, b, o, r, a: type(o) is Resume and a.inboxes != b.inboxes,
     ),
     Step(

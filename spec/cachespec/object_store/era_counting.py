@@ -224,7 +224,7 @@ def end(config: Config, store: Store, op: End) -> Result:
 
 
 def resume_without_items(config: Config, store: Store, op: Resume) -> Result:
-    """0.11.0 to 0.20.2: a resumed request is sent without its items."""
+    """0.11.0 to 0.20.2: a resumed request is sent without its items, which its workers kept."""
     return moved(store, op.request, (PREEMPTED,), RUNNING)
 
 

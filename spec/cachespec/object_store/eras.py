@@ -248,6 +248,7 @@ M2 = M3.era(
         Read: "C-SHM-9: handles carry no signature",
         Look: "C-SHM-9: handles carry no signature",
     },
+    exempt={"SHM-8/resent": "a worker keeps a preempted request with the items that it has read"},
 ).lacking({Release: "no chunk is protected"})
 
 

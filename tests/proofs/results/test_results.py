@@ -25,6 +25,8 @@ from cacheproof.targets.vllm.release import Release, add
 
 ROOT = Path(__file__).parents[3]
 
+ONCE = {"op": "allocate", "request": 0, "input": 0}
+
 DENIED = {"scheduler-S2b-SCH-9-C-ENC-16"}
 """What a look at the release denies, though the era breaks the property."""
 
@@ -73,6 +75,24 @@ def test_pages_are_written_once(book: Path, ends: Ends) -> None:
     ):
         assert told in page
     assert "agrees, 100 calls" in (book / "index.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("changes", "left"),
+    [
+        ({}, 1),
+        ({"operations": [ONCE], "outcomes": [{"code": "done"}]}, 0),
+        ({"operations": [ONCE], "outcomes": [{"code": "hit"}]}, 1),
+        ({"operations": [ONCE], "outcomes": [{"code": "done"}], "found": "catalogue"}, 1),
+    ],
+    ids=["broken", "not broken", "the era answers otherwise", "from the catalogue"],
+)
+def test_a_violation_goes_if_its_property_asks_for_less_now(
+    book: Path, ends: Ends, changes: dict[str, Any], left: int
+) -> None:
+    save(record(charged_again(**changes)), book)
+    assert ends("results", "attribute", "vllm==0.33.0") == 0
+    assert len(load(book / "records" / "vllm-0.33.0.json").violations) == left
 
 
 @pytest.mark.parametrize("name", ["vllm-0.33.0.md", "index.md"])
