@@ -55,6 +55,7 @@ K2: PoolVariant = NORMATIVE_PARTIAL_HITS.era(
         "PH-4/found": "blocks are registered when scheduled; PH-4/stays and PH-4/read judge the consequences",
         "PH-4/new": "blocks are registered when scheduled; PH-4/stays and PH-4/read judge the consequences",
         "PH-4/executed": "blocks are registered when scheduled; PH-4/stays and PH-4/read judge the consequences",
+        "PH-4/own": "a block may be shared before its step has run; PH-4/stays and PH-4/read judge the consequences",
         "PH-7/copy": "the copy of a state can be found before it has run",
         "PH-9/room": "a request whose hit ends with a state of the same step waits for the next one",
     },
