@@ -21,6 +21,7 @@ from cacheproof.prove.scheduler_entries import (
     PAIRS,
     Entries,
     changed,
+    fresh_array,
     holds_still,
     is_item,
     item_of,
@@ -61,6 +62,8 @@ class Granted:
     """The contents that are encoded."""
     indices: Term
     """For which item of the request each of them is."""
+    encode: Term
+    """The places of the items that are encoded."""
 
     def __iter__(self) -> Any:
         return iter((self,))
@@ -75,6 +78,7 @@ def each_content(condition: Any) -> Term:
 def passing(rules: Any, config: Any, fit: Any, request: Any, start: Any) -> Any:
     """Stands for the encoder pass: any result with what `PASSES` shows of it."""
     before, asked = fit.encoder, integer_term(request)
+    demand("SCH-3/begins", implies(config.encoder_decoder == 1, both(start >= 0)))
     after = changed(before, config, "pass", pairs=PAIRS, resident=ANSWERS, free=z3.IntSort())
     numbers: dict[str, Any] = {name: integer(name) for name in ("tokens", "embeds", "granted", "closed", "refused")}
     granted = Granted(
@@ -82,8 +86,9 @@ def passing(rules: Any, config: Any, fit: Any, request: Any, start: Any) -> Any:
         numbers["tokens"],
         after,
         path().fresh("total", z3.IntSort()),
-        path().fresh("new", ANSWERS),
-        path().fresh("indices", INTEGERS),
+        fresh_array("new", ANSWERS),
+        fresh_array("indices", INTEGERS),
+        fresh_array("encode", ANSWERS),
     )
     fitted = fit._replace(encoder=after, encode=granted, bring=Unknown(), relies=Unknown(), **numbers)
     assume(is_fit(fit, fitted))
@@ -97,9 +102,21 @@ def passing(rules: Any, config: Any, fit: Any, request: Any, start: Any) -> Any:
         shared = integer_term(config.encoder_decoder) == 0
         return z3.Implies(granted.new[content], z3.And(item, z3.Implies(shared, z3.Not(after.resident[content]))))
 
-    room = z3.And(after.free >= granted.total, each_content(is_new))
+    index = z3.Int("index")
+    unread = z3.Implies(integer_term(config.encoder_decoder) == 0, z3.Not(before.pairs[asked][index]))
+    named = z3.Implies(granted.encode[index], z3.And(is_item(config, asked, index), touches(index), unread))
+    room = z3.And(after.free >= granted.total, each_content(is_new), z3.ForAll([index], named))
     path().assume(z3.Implies(integer_term(granted.tokens) > 0, room))
+    first: Any = path().shown["before"].encoder
+    new = was_not_held(first, asked, lambda index: granted.encode[index])
+    demand("SCH-3/named", implies(granted.tokens > 0, new))
     return fitted
+
+
+def was_not_held(entries: Entries, request: Term, encoded: Any) -> SymbolicBoolean:
+    """SCH-3/named, of what is encoded: the request has held none of it."""
+    index = z3.Int("index")
+    return SymbolicBoolean(z3.ForAll([index], z3.Implies(encoded(index), z3.Not(entries.pairs[request][index]))))
 
 
 def allocating(rules: Any, config: Any, encoder: Entries, request: Any, encode: Any, relies: Any) -> Entries:
@@ -154,13 +171,26 @@ def noted(config: Any, entries: Entries, request: Term, granted: Granted, touche
 
 def scheduled_as_granted(rules: Any, config: Any, current: Any, request: Any, start: Any, fit: Any) -> Any:
     """`scheduled`, the only function that adds to a plan; the part has the tokens of the pass."""
+    demand("X-2", both(fit.tokens > 0))
     before = current._replace(scheduled=Members.of(current.scheduled))
     after = scheduled_by_itself(rules, config, before, request, start, fit)
     scheduled: Any = after.scheduled
     part = scheduled.newest
     for one, other in ((part.start, fit.encode.start), (part.tokens, fit.encode.tokens)):
         demand("SCH-3", both(one == other))
+    demand("SCH-3/named", both(part.encode is fit.encode, part.relies is fit.relies))
+    demand("X-2", begun_inside_is_read(config, part))
     return after
+
+
+def begun_inside_is_read(config: Any, part: Any) -> SymbolicBoolean:
+    """X-2: the chunk touches each item inside of which it begins. By SCH-3 the item is resident or encoded again."""
+    request, start, index = integer_term(part.request), integer_term(part.start), z3.Int("index")
+    item, touches = item_of(config, request, index), reads(config, request, part.start, part.tokens)
+    inside = z3.And(item.start < start, start < item.start + item.length, integer_term(config.encoder_decoder) == 0)
+    return SymbolicBoolean(
+        z3.ForAll([index], z3.Implies(z3.And(is_item(config, request, index), inside), touches(index)))
+    )
 
 
 # Loops --------------------------------------------------------------------------------------------------------------
@@ -202,6 +232,24 @@ def serving(entry: Locals, now: Locals) -> Iterable[Any]:
 
     yield of_each(right)
     yield from plan_is_served(config, members, after.encoder)
+    yield the_preempted_end_admission(now["current"])
+    first, (request, index) = path().shown["before"], z3.Ints("request index")
+    is_next = z3.And(runs(after, request), line.places[request] >= place)
+    same = after.computed.values[request] == first.computed.values[request]
+    yield SymbolicBoolean(z3.ForAll([request], z3.Implies(is_next, same)))
+    held = first.encoder.pairs[request][index]
+    still = z3.Implies(z3.And(is_next, held), after.encoder.pairs[request][index])
+    yield SymbolicBoolean(z3.ForAll([request, index], still, patterns=[held]))
+
+
+def the_preempted_end_admission(current: Any) -> SymbolicBoolean:
+    """If a request that ran when the round began does not run any more, no further request is admitted."""
+    first, after, ended = path().shown["before"], current.state, integer_term(current.ended) == 1
+
+    def right(request: Term) -> Term:
+        return z3.Implies(z3.And(runs(first, request), z3.Not(runs(after, request))), ended)
+
+    return of_each(right)
 
 
 def searching(entry: Locals, now: Locals) -> Iterable[Any]:
@@ -226,6 +274,19 @@ def searching(entry: Locals, now: Locals) -> Iterable[Any]:
     yield SymbolicBoolean(z3.ForAll([other, index], held))
     yield SymbolicBoolean(entries.free >= was.free)
     yield SymbolicBoolean(entries.law(config))
+    yield from preempting(first, found)
+
+
+def preempting(first: Any, found: Any) -> Iterable[Any]:
+    """The victims of a search end admission; the others keep their computed tokens."""
+    before, after, ended = first.state, found.state, integer_term(found.ended)
+    yield SymbolicBoolean(z3.Or(ended == integer_term(first.ended), ended == 1))
+
+    def right(one: Term) -> Term:
+        same = after.computed.values[one] == before.computed.values[one]
+        return z3.If(runs(after, one), same, z3.Implies(runs(before, one), ended == 1))
+
+    yield of_each(right)
 
 
 def admitting(entry: Locals, now: Locals) -> Iterable[Any]:
@@ -243,6 +304,7 @@ def admitting(entry: Locals, now: Locals) -> Iterable[Any]:
 
     yield of_each(right)
     yield from plan_is_served(config, members, after.encoder)
+    yield the_preempted_end_admission(now["current"])
 
 
 def renewed(name: str, value: Any) -> Any:
@@ -291,9 +353,14 @@ def environment(config: Any, operation: Any) -> Iterable[Any]:
 
 
 def known_before(config: Any, state: Any, operation: Any) -> Iterable[Any]:
-    """What `LIFE` shows of the queues, and the laws of the encoder cache."""
+    """What `LIFE` shows of the queues and of holders, `BEGUN` of computed tokens, and the laws of the encoder cache."""
     yield from queues_are_right(config, state)
     yield SymbolicBoolean(state.encoder.law(config))
+    request, index = z3.Ints("request index")
+    running = z3.Implies(state.encoder.pairs[request][index], runs(state, request))
+    yield SymbolicBoolean(z3.ForAll([request, index], running))
+    begun = z3.Implies(state.computed.members[request], state.computed.values[request] > 0)
+    yield implies(config.encoder_decoder == 1, SymbolicBoolean(z3.ForAll([request], begun)))
 
 
 def items_are_there(move: Move) -> SymbolicBoolean:
@@ -325,6 +392,24 @@ INPUTS = replace(
         Law(
             "SCH-4/once",
             "no content is encoded twice in one step, except by an encoder-decoder model",
+            (Schedule,),
+            lambda move: True,
+        ),
+        Law(
+            "SCH-3/named",
+            "a plan names, in prompt order, the items that its chunks touch, and marks those that it encodes",
+            (Schedule,),
+            lambda move: True,
+        ),
+        Law(
+            "X-2",
+            "a chunk that begins inside an item has positive length, and its item is resident or encoded again",
+            (Schedule,),
+            items_are_there,
+        ),
+        Law(
+            "SCH-3/begins",
+            "no encoder pass of an encoder-decoder model begins at a negative position",
             (Schedule,),
             lambda move: True,
         ),

@@ -41,6 +41,7 @@ from cacheproof.prove.scheduler_pins import any_request, is_concrete
 from cacheproof.prove.scheduler_requests import LIFE
 from cacheproof.prove.scheduler_settings import RULES
 from cacheproof.prove.scheduler_stand_ins import any_count, any_remote, is_fit
+from cacheproof.prove.sequences import length
 from cacheproof.prove.shapes import INTEGER
 from cachespec.kernel import DONE, Outcome
 from cachespec.scheduler import items, normative, parts, rounds
@@ -121,6 +122,21 @@ def have_room(config: Any, request: Term, fit: Any) -> Iterable[tuple[str, Any]]
     yield "SCH-3/pass", fit.encoder.free >= encode.total + bring.total
 
 
+def runs_encoder_first(config: Any, request: Term, fit: Any, start: Any, until: Term) -> Iterable[tuple[str, Any]]:
+    """In an encoder-decoder model the first chunk encodes all items before this one, and other chunks encode none.
+
+    Such a model has no encoder connector.
+    """
+    encode, bring, _ = lists_of(config, request, fit)
+    index = z3.Int("index")
+    known = z3.And(index >= 0, index < until, is_item(config, request, index))
+    everything = z3.ForAll([index], z3.Implies(known, encode.has(index)))
+    first = z3.If(integer_term(start) == 0, everything, encode.length == 0)
+    crossed = integer_term(config.encoder_decoder) == 1
+    yield "SCH-3/first", z3.Implies(crossed, first)
+    yield "SCH-3/first", z3.Implies(crossed, bring.length == 0)
+
+
 def leaves_others(config: Any, request: Term, before: Entries, after: Entries) -> Iterable[tuple[str, Any]]:
     """Other requests hold what they held, and this one still does; nothing has become resident."""
     yield "SCH-3/pass", lets_go_of(before, after, request).term
@@ -139,6 +155,7 @@ def claims_of_pass(
         *are_read(config, request, fit, start, until),
         *are_new(config, request, before, fit),
         *have_room(config, request, fit),
+        *runs_encoder_first(config, request, fit, start, until),
         ("SCH-3/whole", no_item_is_cut(config, request, until, start, fit.tokens).term),
     )
     for name, claim in claims:
@@ -245,7 +262,7 @@ def valid_items(config: Any, operation: Any) -> Iterable[Any]:
     """What is assumed of a configuration and a call."""
     yield from LIFE.environment(config, operation)
     yield from items_are_valid(config)
-    yield both(config.encoder_decoder == 0) | both(config.whole_items == 0)
+    yield implies(config.encoder_decoder == 1, both(config.whole_items == 0, length(config.encoder_connector) == 0))
 
 
 def granted_already(config: Any, fit: Any, request: Any, item: Any) -> Any:
@@ -288,6 +305,13 @@ def any_start(config: Any) -> Any:
     return start
 
 
+def nothing_is_stored(config: Any, remote: Any) -> SymbolicBoolean:
+    """Without an encoder connector no output is in one."""
+    content = z3.Int("content")
+    none = z3.ForAll([content], z3.Not(remote.members[content]))
+    return SymbolicBoolean(z3.Implies(config.encoder_connector.length == 0, none))
+
+
 def pass_and_allocation(rules: Any, config: Any, state: State) -> tuple[State, Outcome]:
     """Stands for a step: one encoder pass and its allocation, for any request and any start."""
     asked = any_request(config)
@@ -295,6 +319,7 @@ def pass_and_allocation(rules: Any, config: Any, state: State) -> tuple[State, O
     path().shown["request"] = request
     begun, start = any_pass(config), any_start(config)
     before: Any = begun.encoder
+    assume(nothing_is_stored(config, begun.remote))
     path().assume(before.law(config))
     fit: Any = items.fitted(rules, config, begun, asked, start)
     row = config.items[asked]
@@ -339,6 +364,10 @@ PASSES = replace(
         ),
         in_a_pass("SCH-3/listed", "a pass names, in prompt order, what its chunk touches and what it encodes"),
         in_a_pass("SCH-3/pass", "behind a pass and its allocation the request holds every item that its chunk touches"),
+        in_a_pass(
+            "SCH-3/first",
+            "the first step of a request of an encoder-decoder model encodes all its items, and no later step does",
+        ),
         in_a_pass("SCH-4/pass", "a pass encodes absent contents, each once, except of an encoder-decoder model"),
     ),
     loops=(

@@ -64,15 +64,15 @@ def a_map(part: str, name: str) -> Any:
     return states.fresh_map(INTEGER, value, f"{name}.{part}", counted=False)
 
 
-def any_state(name: str) -> State:
-    """Any queues, numbers and holders."""
+def any_state(name: str, flight: Any = Flight) -> State:
+    """Any queues, numbers and holders, and any plans of this kind."""
     maps: dict[str, Any] = {part: a_map(part, name) for part in MAPS}
     return State(
         kv=any_blocks(),  # type: ignore[arg-type]  # a stand-in
         encoder=any_items(),  # type: ignore[arg-type]  # likewise
         waiting=SymbolicLine.fresh(f"{name}.waiting"),  # type: ignore[arg-type]  # likewise
         running=SymbolicLine.fresh(f"{name}.running"),  # type: ignore[arg-type]  # likewise
-        plans=Flight.fresh(f"{name}.plans"),  # type: ignore[arg-type]  # likewise
+        plans=flight.fresh(f"{name}.plans"),
         worker=opaque(),
         **maps,
     )

@@ -8,16 +8,17 @@ from typing import Any
 
 import pytest
 import z3  # type: ignore[import-untyped]  # z3 ships no types
-from tests.proofs.prove.bugs.scheduler_items import OF_PASSES, OF_ROUNDS
+from tests.proofs.prove.bugs.scheduler_items import OF_COMPUTED_TOKENS, OF_PASSES, OF_ROUNDS
 from tests.proofs.prove.planted import Bug, assert_refuted, claims_without_a_bug, identified
 from tests.proofs.prove.test_scheduler_life import reached
 
 from cacheproof.prove.executor import Path, SymbolicBoolean, boolean_term, following
-from cacheproof.prove.proof import Move, lifted
+from cacheproof.prove.proof import Move, Proof, lifted
+from cacheproof.prove.scheduler_begun import BEGUN
 from cacheproof.prove.scheduler_entries import Entries, is_item, is_read, with_one
-from cacheproof.prove.scheduler_inputs import INPUTS, is_encoded_once
+from cacheproof.prove.scheduler_inputs import INPUTS, begun_inside_is_read, is_encoded_once, was_not_held
 from cacheproof.prove.scheduler_lists import Listed
-from cacheproof.prove.scheduler_passes import PASSES, are_new, no_item_is_cut
+from cacheproof.prove.scheduler_passes import PASSES, are_new, are_read, no_item_is_cut, runs_encoder_first
 from cacheproof.prove.scheduler_values import SMALL
 from cacheproof.prove.solvers import satisfiable
 from cachespec.kernel import DONE, FROZEN
@@ -87,6 +88,72 @@ def test_a_chunk_that_cuts_an_item_is_the_property() -> None:
     assert answers == {True, False}
 
 
+LISTS = ((), (0,), (1,), (0, 1), (1, 0))
+"""Items that a part encodes or reads."""
+
+
+@pytest.mark.parametrize("config", [TWO_ITEMS, CROSS], ids=["items", "encoder-decoder"])
+@pytest.mark.parametrize("held", [(), (1,)], ids=str)
+def test_what_a_plan_names_is_the_property(config: Any, held: tuple[int, ...]) -> None:
+    answers: dict[str, set[bool]] = {"SCH-3/named": set(), "SCH-3/first": set()}
+    state = NORMATIVE_SCHEDULER.initial(config, FROZEN)
+    pairs = state.encoder.held
+    for index in held:
+        pairs = pairs.set((0, index), 1)
+    before = NORMATIVE_SCHEDULER.view(config, state._replace(encoder=state.encoder._replace(held=pairs)))
+    for encode, relies, (start, tokens) in product(LISTS, LISTS[2:], ((0, 3), (3, 1))):
+        part = Scheduled(0, start, tokens, 0, 0, encode, relies)
+        after = before._replace(plans=(Plan((part,), (), (), ()),))
+        said = named_as_claimed(config, held, part)
+        for name, holds in said.items():
+            assert holds == bool(RULES[name].holds(config, before, Schedule(), DONE, after)), (name, part)
+            answers[name].add(holds)
+    assert answers["SCH-3/named"] == {True, False}
+    assert answers["SCH-3/first"] == ({True, False} if config.encoder_decoder else {True})
+
+
+def named_as_claimed(config: Any, held: tuple[int, ...], part: Scheduled) -> dict[str, bool]:
+    """Whether the formulas hold of the part of a request that has held these items."""
+    with following(Path()) as path:
+        known, entries, number = INPUTS.lift(INPUTS.config, config), Entries.empty(3), z3.IntVal(2)
+        for index in held:
+            entries = replace(entries, pairs=with_one(entries.pairs, z3.IntVal(0), z3.IntVal(index)))
+        fit = Fit(entries, FROZEN.map(), part.tokens, 0, 0, part.encode, (), part.relies, 0, 0)  # type: ignore[arg-type]  # a stand-in
+        encode = Listed.of(known, z3.IntVal(0), part.encode)
+        listed = z3_and(*(claim for _, claim in are_read(known, z3.IntVal(0), fit, part.start, number)))
+        new = was_not_held(entries, z3.IntVal(0), encode.has)
+        first = z3_and(*(claim for _, claim in runs_encoder_first(known, z3.IntVal(0), fit, part.start, number)))
+        ascends = z3_and(z3.Or(z3.Not(z3.BoolVal(config.encoder_decoder == 1)), encode.ascends()))
+        return {
+            "SCH-3/named": is_true(listed & new, path),
+            "SCH-3/first": is_true(first & ascends, path),
+        }
+
+
+def test_what_is_claimed_of_a_chunk_inside_of_an_item_is_the_property() -> None:
+    """The proof claims more: that every item which the chunk touches is resident."""
+    answers = set()
+    (law,) = (one for one in INPUTS.laws if one.name == "X-2")
+    before = NORMATIVE_SCHEDULER.initial(TWO_ITEMS, FROZEN)
+    for start, tokens, resident in product(range(4), range(3), ((), (0,), (1,), (0, 1))):
+        part = Scheduled(0, start, tokens, 0, 0, (), ())
+        sizes = before.encoder.sizes
+        for content in resident:
+            sizes = sizes.set(content, 1)
+        after = before._replace(encoder=before.encoder._replace(sizes=sizes), plans=(Plan((part,), (), (), ()),))
+        views = [NORMATIVE_SCHEDULER.view(TWO_ITEMS, state) for state in (before, after)]
+        expected = bool(RULES["X-2"].holds(TWO_ITEMS, views[0], Schedule(), DONE, views[1]))
+        with following(Path()) as path:
+            known = INPUTS.lift(INPUTS.config, TWO_ITEMS)
+            first, last = (lifted(INPUTS, known, state) for state in (before, after))
+            last = last._replace(encoder=with_needed(known, last.encoder, after.plans[-1]))
+            said = is_true(begun_inside_is_read(known, part), path) and tokens > 0
+            said = said and is_true(law.then(Move(known, first, Schedule(), DONE, last)), path)
+        assert expected or not said, (part, resident)
+        answers.add((said, expected))
+    assert {(True, True), (False, False)} <= answers
+
+
 ENCODED = [((), ()), ((0,), ()), ((0, 1), ()), ((0,), (0,)), ((1,), (0,)), ((0, 1), (0,)), ((0, 0), ())]
 
 
@@ -135,7 +202,7 @@ def z3_and(*formulas: Any) -> Any:
 
 def test_each_claim_has_the_statement_of_its_property() -> None:
     claims = {law.name: law.statement for proof in (PASSES, INPUTS) for law in proof.laws if law.name in RULES}
-    assert set(claims) == {"SCH-3", "SCH-3/whole", "SCH-4/once"}
+    assert set(claims) == {"SCH-3", "SCH-3/first", "SCH-3/named", "SCH-3/whole", "SCH-4/once", "X-2"}
     assert {name: RULES[name].statement for name in claims} == claims
 
 
@@ -144,11 +211,16 @@ def test_a_planted_bug_of_a_pass_is_refuted(bug: Bug) -> None:
     assert_refuted(PASSES, bug)
 
 
-@pytest.mark.parametrize("bug", OF_ROUNDS, ids=identified)
-def test_a_planted_bug_of_a_round_is_refuted(bug: Bug) -> None:
-    assert_refuted(INPUTS, bug)
+@pytest.mark.parametrize(
+    ("proof", "bug"),
+    [*((INPUTS, bug) for bug in OF_ROUNDS), *((BEGUN, bug) for bug in OF_COMPUTED_TOKENS)],
+    ids=lambda value: identified(value) if isinstance(value, Bug) else "",
+)
+def test_a_planted_bug_of_a_round_is_refuted(proof: Proof, bug: Bug) -> None:
+    assert_refuted(proof, bug)
 
 
 def test_every_claim_has_a_bug() -> None:
     assert not claims_without_a_bug(PASSES, OF_PASSES)
     assert not claims_without_a_bug(INPUTS, OF_ROUNDS)
+    assert not claims_without_a_bug(BEGUN, OF_COMPUTED_TOKENS)

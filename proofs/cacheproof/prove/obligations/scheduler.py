@@ -6,8 +6,9 @@ neither negative. `STEP`: with any counts and passes that meet these two claims,
 within both budgets. The answers of the caches, the plans in flight and the order of requests are arbitrary
 (`prove/scheduler_stand_ins.py`).
 
-Two more are in modules of their own: `LIFE` follows the requests through all operations, and `PINS` is about what the
-encoder pass lets them hold.
+The others are in modules of their own: `LIFE` follows the requests through all operations, `PINS` is about what the
+encoder pass lets them hold, `PASSES` and `INPUTS` are about the items of a plan, and `BEGUN` about the computed tokens
+of encoder-decoder models.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from cacheproof.prove import states
 from cacheproof.prove.executor import Term, assume, both, demand, integer
 from cacheproof.prove.loops import Locals, Loop
 from cacheproof.prove.proof import Law, Proof
+from cacheproof.prove.scheduler_begun import BEGUN
 from cacheproof.prove.scheduler_inputs import INPUTS
 from cacheproof.prove.scheduler_passes import PASSES
 from cacheproof.prove.scheduler_pins import PINS
@@ -309,4 +311,4 @@ COUNTS = replace(
     replaced=(*WITHOUT_FORKS, (rounds, "run", count_only)),
 )
 
-PROOFS = (STEP, ITEMS, COUNTS, LIFE, PINS, PASSES, INPUTS)
+PROOFS = (STEP, ITEMS, COUNTS, LIFE, PINS, PASSES, INPUTS, BEGUN)
