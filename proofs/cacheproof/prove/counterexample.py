@@ -10,6 +10,7 @@ from cacheproof.prove.containers import SymbolicMap, SymbolicQueue
 from cacheproof.prove.executor import SymbolicBoolean, SymbolicInteger, Term
 from cacheproof.prove.fifo import Fifo
 from cacheproof.prove.histories import Log, Opaque, Pool
+from cacheproof.prove.records import Records
 from cacheproof.prove.sequences import SymbolicSequence, Unknown
 from cacheproof.prove.shapes import Shape
 from cacheproof.prove.states import part_names
@@ -37,7 +38,7 @@ class _Reader:
             return str(self._value(value.term)).replace("!val!", " ")
         if type(value) is Log:
             return self._log(value)
-        if type(value) is Fifo:
+        if type(value) in (Fifo, Records):
             return self._fifo(value)
         if type(value) is Pool:
             return "(" + ", ".join(["…", *(self.show(one) for one in value.added)]) + ")"

@@ -262,10 +262,10 @@ def grows(value: Any) -> bool:
 def _longer(parts: tuple[tuple[bool, Any], ...]) -> Any:
     """A log, a queue or another tuple of unknown length, with more values at its end: `extended` takes all at once."""
     (several, whole), *rest = parts
-    if not several or not grows(whole) or any(starred for starred, _ in rest):
+    if not several or not grows(whole) or (any(starred for starred, _ in rest) and not hasattr(whole, "followed_by")):
         raise NotFollowedError("a tuple of unknown length only grows at its end, one value after the other")
     if hasattr(whole, "extended"):
         return whole.extended(*(value for _, value in rest))
-    for _, value in rest:
-        whole = whole.joined(value)
+    for starred, value in rest:
+        whole = whole.followed_by(value) if starred else whole.joined(value)
     return whole

@@ -23,14 +23,14 @@ import z3  # type: ignore[import-untyped]  # z3 ships no types
 from cacheproof.foundation.discover import modules_in
 from cacheproof.prove.executor import DeadEndError, NotFollowedError, SymbolicBoolean, assume, both, demand, path
 from cacheproof.prove.histories import spliced
-from cacheproof.prove.sequences import Unknown, counted, filtered, length, numbered
+from cacheproof.prove.sequences import Unknown, all_of, counted, filtered, length, numbered
 from cacheproof.prove.states import fresh_like
 from cacheproof.prove.two_of_many import mapped
 
 Locals = Mapping[str, Any]
-SPLICED, MAPPED, FILTERED = "_spliced", "_mapped", "_filtered"
+SPLICED, MAPPED, FILTERED, ALL = "_spliced", "_mapped", "_filtered", "_all"
 
-HELPERS = {SPLICED: spliced, MAPPED: mapped, FILTERED: filtered, "_length": length}
+HELPERS = {SPLICED: spliced, MAPPED: mapped, FILTERED: filtered, ALL: all_of, "_length": length}
 """What the rewritten code calls."""
 
 UNBOUND = Unknown()
@@ -155,7 +155,8 @@ def _makes_tuples(code: CodeType) -> bool:
     text = textwrap.dedent(inspect.getsource(code))
     if not text.startswith(("def ", "@")):
         return False
-    return any(_is_spliced(node) or _mapping(node) or _filter(node) for node in ast.walk(ast.parse(text)))
+    kinds = (_is_spliced, _mapping, _filter, _universal)
+    return any(kind(node) for node in ast.walk(ast.parse(text)) for kind in kinds)
 
 
 def _is_spliced(node: ast.AST) -> bool:
@@ -172,6 +173,18 @@ def _mapping(node: ast.AST) -> tuple[ast.Name, ast.expr, ast.expr] | None:
             keywords=[],
         ):
             return name, value, values
+    return None
+
+
+def _universal(node: ast.AST) -> tuple[ast.expr, ast.expr, ast.expr] | None:
+    """Of `all(CONDITION for NAME in VALUES)`: NAME, CONDITION and VALUES. There may be several names."""
+    match node:
+        case ast.Call(
+            func=ast.Name("all"),
+            args=[ast.GeneratorExp(condition, [ast.comprehension(ast.Name() | ast.Tuple() as names, values, [], 0)])],
+            keywords=[],
+        ):
+            return names, condition, values
     return None
 
 
@@ -256,14 +269,13 @@ class _Rewriter(ast.NodeTransformer):
 
     def visit_Call(self, node: ast.Call) -> ast.AST:  # the name that ast looks for
         self.generic_visit(node)
-        mapping, filtering = _mapping(node), _filter(node)
-        found = mapping or filtering
-        if found is None:
-            return node
-        self.changed = True
-        name, value, values = found
-        given = ast.arguments([], [ast.arg(name.id)], None, [], [], None, [])
-        return _called(MAPPED if mapping else FILTERED, ast.Lambda(given, value), values)
+        kinds = ((MAPPED, _mapping(node)), (FILTERED, _filter(node)), (ALL, _universal(node)))
+        for helper, found in kinds:
+            if found is not None:
+                self.changed = True
+                names, value, values = found
+                return _called(helper, _function_of(names, value), values)
+        return node
 
     def visit_While(self, node: ast.While) -> Any:  # the name that ast looks for
         if self.loop is None:
@@ -285,6 +297,7 @@ class _Rewriter(ast.NodeTransformer):
     def _counted(self, node: ast.For) -> list[ast.stmt]:
         """`for NAME in range(LAST)`, and `for NAME in VALUES`, written out."""
         names = [part.id for part in ast.walk(node.target) if isinstance(part, ast.Name)]
+        node.iter = self.visit(node.iter)
         if isinstance(node.iter, ast.Call) and ast.unparse(node.iter.func) == "range":
             if len(node.iter.args) != 1 or not isinstance(node.target, ast.Name):
                 raise NotFollowedError("of the loops over a range, only `for NAME in range(LAST)` is cut in order")
@@ -346,10 +359,23 @@ def _stored(nodes: Iterable[ast.AST]) -> set[str]:
     return {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
 
 
+def _function_of(names: ast.expr, value: ast.expr) -> ast.Lambda:
+    """A function of one value, which is unpacked if there are several names."""
+    if isinstance(names, ast.Name):
+        return ast.Lambda(ast.arguments([], [ast.arg(names.id)], None, [], [], None, []), value)
+    parts = [ast.arg(part.id) for part in ast.walk(names) if isinstance(part, ast.Name)]
+    unpacked = ast.Lambda(ast.arguments([], parts, None, [], [], None, []), value)
+    call = ast.Call(unpacked, [ast.Starred(ast.Name("_entry", ast.Load()), ast.Load())], [])
+    return ast.Lambda(ast.arguments([], [ast.arg("_entry")], None, [], [], None, []), call)
+
+
 def _marked(part: ast.expr) -> ast.expr:
     """`(True, several)` for `*several`, `(False, one)` for `one`."""
     starred = isinstance(part, ast.Starred)
     value = part.value if isinstance(part, ast.Starred) else part
+    if isinstance(value, ast.GeneratorExp) and (mapping := _mapping(ast.Call(ast.Name("tuple"), [value], []))):
+        name, made, values = mapping
+        value = _called(MAPPED, _function_of(name, made), values)
     return ast.Tuple(elts=[ast.Constant(value=starred), value], ctx=ast.Load())
 
 

@@ -197,6 +197,14 @@ def row_of(element: Shape) -> Shape:
 
 
 @dataclass(frozen=True, slots=True)
+class Generated:
+    """`tuple(function(number) for number in range(length))`: it is put behind another tuple."""
+
+    length: Term
+    function: Callable[[Any], Any]
+
+
+@dataclass(frozen=True, slots=True)
 class SymbolicRange:
     """`range(length)`: a loop over it can be cut."""
 
@@ -208,6 +216,10 @@ class SymbolicRange:
         path().assume(z3.And(place >= 0, place < self.length))
         return SymbolicInteger(place)
 
+    def mapped(self, function: Callable[[Any], Any]) -> Generated:
+        """`tuple(function(number) for number in self)`."""
+        return Generated(self.length, function)
+
     def symbolic_length(self) -> SymbolicInteger:
         """`len`."""
         return SymbolicInteger(self.length)
@@ -217,6 +229,22 @@ class SymbolicRange:
 
     def __iter__(self) -> NoReturn:
         raise NotFollowedError("a loop over a range of unknown length needs to be cut")
+
+
+@dataclass(frozen=True, slots=True)
+class LaterRange:
+    """`range(first, last)`: it is mapped, and nothing else."""
+
+    first: Term
+    last: Term
+
+    def mapped(self, function: Callable[[Any], Any]) -> Generated:
+        """`tuple(function(number) for number in self)`."""
+        count = z3.If(self.last > self.first, self.last - self.first, z3.IntVal(0))
+        return Generated(count, lambda place: function(SymbolicInteger(self.first) + place))
+
+    def __iter__(self) -> NoReturn:
+        raise NotFollowedError("a range of unknown length is mapped by `tuple(... for ... in ...)`, and nothing else")
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,6 +279,11 @@ def filtered(condition: Callable[[Any], Any], values: Any) -> Any:
     return values.filtered(condition) if hasattr(values, "filtered") else tuple(filter(condition, values))
 
 
+def all_of(condition: Callable[[Any], Any], values: Any) -> Any:
+    """What `all(condition(value) for value in values)` is in the rewritten code."""
+    return values.every(lambda _, value: condition(value)) if hasattr(values, "every") else all(map(condition, values))
+
+
 def length(value: Any) -> Any:
     """`len`, of tuples of unknown length too."""
     return value.symbolic_length() if hasattr(value, "symbolic_length") else len(value)
@@ -261,6 +294,10 @@ def counted(*bounds: Any) -> Any:
     if len(bounds) == 1 and type(bounds[0]) is SymbolicInteger:
         number = known_number(bounds[0].term)
         return SymbolicRange(z3.simplify(bounds[0].term)) if number is None else range(number)
+    if len(bounds) == 2 and SymbolicInteger in map(type, bounds):  # from one number to another
+        first, last = map(integer_term, bounds)
+        ends = known_number(first), known_number(last)
+        return LaterRange(first, last) if None in ends else range(*ends)  # type: ignore[arg-type]  # both are known
     return range(*bounds)
 
 
