@@ -93,13 +93,14 @@ class _Obligations:
     def _findings(self, claims: dict[str, str], body: Callable[[], None], reached: set[str]) -> Iterator[Finding]:
         started = perf_counter()
         paths, failure = self._explored(body)
+        demands = different(paths)
         exploring = (perf_counter() - started) / max(len(claims), 1)
         for name, statement in self._rows(claims, paths).items():
             if self.only not in (None, f"{name}/{self.place}"):
                 continue
             started = perf_counter()
             witness = name in reached or (name not in claims and bool(reached))
-            judged = failure or self._judge(name, paths, witness=witness)
+            judged = failure or self._judge(name, demands, witness=witness)
             yield Finding(
                 component=self.proof.component,
                 name=f"{name}/{self.place}",
@@ -133,10 +134,10 @@ class _Obligations:
     def _row(name: str, claims: dict[str, str], loops: dict[str, str]) -> str:
         return name if name in claims or name in loops else DEFINED
 
-    def _judge(self, row: str, paths: list[Path], *, witness: bool) -> ProofJudgement:
+    def _judge(self, row: str, everything: list[tuple[Path, Demand]], *, witness: bool) -> ProofJudgement:
         loops = {loop.property: "" for loop in self.proof.loops}
         known = {one.name: "" for one in self.proof.invariants} | {one.name: "" for one in self.proof.laws}
-        demands = [(path, one) for path, one in different(paths) if self._row(one.name, known, loops) == row]
+        demands = [(path, one) for path, one in everything if self._row(one.name, known, loops) == row]
         if not demands:
             return ProofJudgement(Verdict.VACUOUS, "no path gets there")
         if not witness:
@@ -155,7 +156,7 @@ class _Obligations:
         return ProofJudgement(Verdict.PROVED, "", checks, agreed)
 
     def _check(self, path: Path, goal: Goal) -> ProofJudgement:
-        answer, solver = first_opinion(goal, path.hints)
+        answer, solver = first_opinion(goal, path.hints, matching_first=self.proof.apart)
         if answer is Answer.UNKNOWN:
             return ProofJudgement(Verdict.UNKNOWN, "z3 gave no answer in time")
         if answer is Answer.FAILS:
