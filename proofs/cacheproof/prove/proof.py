@@ -7,13 +7,14 @@ invariant and each law is demanded. A law has a premise; that a reachable state 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from types import ModuleType
 from typing import Any
 
-from cacheproof.prove.executor import DeadEndError, assume, both, demand, implies, path
+from cacheproof.prove.executor import DeadEndError, SymbolicBoolean, assume, both, demand, implies, path
 from cacheproof.prove.loops import Loop
+from cacheproof.prove.solvers import parts_of
 from cacheproof.prove.states import fresh, lift, tallied
 from cachespec.kernel import FROZEN, Operation, Outcome, Variant
 
@@ -91,6 +92,8 @@ class Proof:
     """Those maps whose kind belongs to the value."""
     functions: tuple[Callable[..., Any], ...] = ()
     """What the operations call, if others embed the state and call these functions instead of the operations."""
+    apart: bool = False
+    """Each part of a claim is demanded by itself, and first without an axiom of arrays: more questions, and easier."""
     second_opinion: bool = True
     """Whether cvc5 is asked, too: it takes up to a second for each of many questions with quantifiers."""
 
@@ -159,7 +162,8 @@ def one_step(proof: Proof, operation: type[Operation], given: tuple[Any, Any, Op
     for condition in proof.environment(config, op):
         assume(condition)
     for invariant in proof.invariants:
-        assume(invariant.holds(config, state))
+        for part in parts_in(invariant.holds(config, state), apart=proof.apart):
+            assume(part)
     for condition in proof.lemmas(config, state, op):
         assume(condition)
     path().shown.update(config=config, before=state, operation=op)
@@ -174,8 +178,20 @@ def one_step(proof: Proof, operation: type[Operation], given: tuple[Any, Any, Op
 def demand_claims(proof: Proof, move: Move) -> None:
     """After the step: every invariant, and every law whose premise holds."""
     for invariant in proof.invariants:
-        demand(invariant.name, invariant.holds(move.config, move.after))
+        demand_each(invariant.name, invariant.holds(move.config, move.after), apart=proof.apart)
     for law in proof.laws:
         premise = both(law.when(move)) if type(move.operation) in law.operations else None
         if premise is not None and not premise.never():
-            demand(law.name, implies(premise, law.then(move)))
+            demand_each(law.name, implies(premise, law.then(move)), apart=proof.apart)
+
+
+def demand_each(name: str, condition: Any, *, apart: bool) -> None:
+    """The condition; or each of its parts, by itself."""
+    for part in parts_in(condition, apart=apart):
+        demand(name, part)
+
+
+def parts_in(condition: Any, *, apart: bool) -> Iterator[SymbolicBoolean]:
+    """The condition; or the formulas that it joins."""
+    formula = both(condition).term
+    yield from map(SymbolicBoolean, parts_of(formula) if apart else (formula,))

@@ -184,7 +184,8 @@ def oldest_went(config: Any, before: Ring, after: Ring) -> Term:
     gone = old.count - new.count
     stays = new.live[one] == z3.And(old.live[one], old.age(one) >= gone)
     alike = z3.And(new.starts[one] == old.starts[one], new.sizes[one] == old.sizes[one])
-    kept = z3.ForAll([one], z3.And(stays, z3.Implies(new.live[one], alike)))
+    triggers = seen(new.live, one) + seen(old.live, one)
+    kept = z3.ForAll([one], z3.And(stays, z3.Implies(new.live[one], alike)), patterns=triggers)
     return z3.And(gone >= 0, gone <= old.count, new.id_start == old.aged(gone), new.id_end == old.id_end, kept)
 
 
@@ -219,7 +220,8 @@ def all_went(config: Any, after: Ring, want: Any, may_go: Callable[[Term], Term]
 def only_those_went(before: Ring, after: Ring, may_go: Callable[[Term], Term]) -> Term:
     """No chunk went that may not go."""
     kept = z3.And(before.starts.members[FIRST], z3.Not(may_go(FIRST)))
-    return z3.ForAll([FIRST], z3.Implies(kept, after.starts.members[FIRST]))
+    triggers = seen(before.starts.members, FIRST) + seen(after.starts.members, FIRST)
+    return z3.ForAll([FIRST], z3.Implies(kept, after.starts.members[FIRST]), patterns=triggers)
 
 
 def reserved(before: Ring, after: Ring, values: Any, size: Any) -> SymbolicBoolean:
@@ -233,7 +235,8 @@ def reserved(before: Ring, after: Ring, values: Any, size: Any) -> SymbolicBoole
         after.starts.members[one] == z3.Or(before.starts.members[one], one == named),
         z3.Implies(z3.And(before.starts.members[one], one != named), alike),
     )
-    there = both(after.starts.get(identity, -1) == address, after.sizes.get(identity, -1) == size)
+    oldest = after.id_start == before.id_start
+    there = both(oldest, after.starts.get(identity, -1) == address, after.sizes.get(identity, -1) == size)
     triggers = seen(before.starts.members, one) + seen(after.starts.members, one)
     return there & ~both(before.starts.has(identity)) & SymbolicBoolean(z3.ForAll([one], others, patterns=triggers))
 

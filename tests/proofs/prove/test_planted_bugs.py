@@ -12,6 +12,7 @@ from tests.proofs.prove.bugs import (
     mirror,
     mirror_progress,
     object_store,
+    publication,
     ring,
     shared_prefix,
 )
@@ -26,13 +27,16 @@ from cacheproof.prove.obligations import kv_blocks as kv_blocks_claims
 from cacheproof.prove.obligations import lru as lru_claims
 from cacheproof.prove.obligations import mirror as mirror_claims
 from cacheproof.prove.obligations import object_store as object_store_claims
+from cacheproof.prove.obligations import publication as publication_claims
 from cacheproof.prove.obligations import ring as ring_claims
 from cacheproof.prove.obligations import shared_prefix as shared_prefix_claims
 from cacheproof.prove.proof import Proof
 from cacheproof.prove.prover import prove
+from cacheproof.prove.publication_loops import ANSWERS
 from cacheproof.prove.ring_functions import CHUNKS, MEMORY
 from cachespec.configuration import BALANCED_OUTSIDE
 from cachespec.lru import GHOST, RELEASED, STALE_GROWTH
+from cachespec.publication import WITHOUT_BARRIER
 
 TABLES: dict[str, tuple[Proof, tuple[Bug, ...]]] = {
     "lru": (lru_claims.PROOF, lru.BUGS),
@@ -43,6 +47,8 @@ TABLES: dict[str, tuple[Proof, tuple[Bug, ...]]] = {
     "ring_chunks": (CHUNKS, ring.OF_CHUNKS),
     "ring_memory": (MEMORY, ring.OF_MEMORY),
     "object_store": (object_store_claims.PROOF, object_store.BUGS),
+    "publication": (publication_claims.PROOF, publication.BUGS),
+    "publication_answers": (ANSWERS, publication.OF_ANSWERS),
     "kv_blocks": (kv_blocks_claims.PROOF, kv_blocks.BUGS),
     "configuration": (configuration_claims.PROOF, configuration.BUGS),
     "shared_prefix": (shared_prefix_claims.PROOF, shared_prefix.BUGS),
@@ -82,6 +88,12 @@ def test_frontends_that_are_balanced_outside_are_refuted(name: str) -> None:
     """M1: several frontends of one deployment send to one engine (C-MIR-13)."""
     finding = found(configuration_claims.PROOF.of(BALANCED_OUTSIDE), name)
     assert finding.verdict is (Verdict.REFUTED if name == "X-5/start" else Verdict.PROVED)
+
+
+def test_a_handle_that_may_arrive_before_the_data_is_refuted() -> None:
+    """C-SHM-16."""
+    finding = found(publication_claims.PROOF.of(WITHOUT_BARRIER), "waiting/publish")
+    assert finding.verdict is Verdict.REFUTED
 
 
 def test_an_eviction_that_is_not_reported_is_refuted() -> None:
