@@ -217,6 +217,13 @@ def all_went(config: Any, after: Ring, want: Any, may_go: Callable[[Term], Term]
     return z3.Implies(integer_term(want) >= new.capacity, z3.Or(new.count == 0, z3.Not(may_go(new.id_start))))
 
 
+def first_went(config: Any, before: Ring, after: Ring, want: Any, may_go: Callable[[Term], Term]) -> Term:
+    """If anything is wanted, the oldest chunk goes, unless it may not."""
+    old, new = Geometry(config, before), Geometry(config, after)
+    goes = z3.And(integer_term(want) > 0, old.count > 0, may_go(old.id_start))
+    return z3.Implies(goes, z3.And(z3.Not(new.live[old.id_start]), new.count < old.count))
+
+
 def only_those_went(before: Ring, after: Ring, may_go: Callable[[Term], Term]) -> Term:
     """No chunk went that may not go."""
     kept = z3.And(before.starts.members[FIRST], z3.Not(may_go(FIRST)))
@@ -225,7 +232,7 @@ def only_those_went(before: Ring, after: Ring, may_go: Callable[[Term], Term]) -
 
 
 def reserved(before: Ring, after: Ring, values: Any, size: Any) -> SymbolicBoolean:
-    """One chunk more, of this size, with the id and the address that are returned; the others are as they were."""
+    """One chunk more, of this size, with the next id and the address that is returned; the others are as they were."""
     address, identity = values
     one, named = FIRST, integer_term(identity)
     alike = z3.And(
@@ -235,8 +242,9 @@ def reserved(before: Ring, after: Ring, values: Any, size: Any) -> SymbolicBoole
         after.starts.members[one] == z3.Or(before.starts.members[one], one == named),
         z3.Implies(z3.And(before.starts.members[one], one != named), alike),
     )
-    oldest = after.id_start == before.id_start
-    there = both(oldest, after.starts.get(identity, -1) == address, after.sizes.get(identity, -1) == size)
+    there = both(after.starts.get(identity, -1) == address, after.sizes.get(identity, -1) == size)
+    there = there & both(identity == before.id_end, after.id_start == before.id_start)
+    there = there & SymbolicBoolean(after.starts.length_term == before.starts.length_term + 1)
     triggers = seen(before.starts.members, one) + seen(after.starts.members, one)
     return there & ~both(before.starts.has(identity)) & SymbolicBoolean(z3.ForAll([one], others, patterns=triggers))
 
@@ -309,6 +317,18 @@ EMBEDDED = (
 """The invariants of a ring, for a component that embeds it."""
 
 
+REFUSES = z3.Function("refuses", MEMBERS, INTEGERS, INTEGERS, *[z3.IntSort()] * 7, z3.BoolSort())
+"""Whether `reserve` refuses: any function of what it is given, so that it answers twice alike."""
+
+
+def is_refused(config: Any, one: Ring, total: Any) -> SymbolicBoolean:
+    """Whether there is no chunk of this size to be had."""
+    shape = Geometry(config, one)
+    ends = (shape.start, shape.end, shape.id_start, shape.id_end)
+    given = (*ends, shape.capacity, shape.modulus, integer_term(total))
+    return SymbolicBoolean(REFUSES(shape.live, shape.starts, shape.sizes, *given))
+
+
 def any_ring(config: Any, like: Ring) -> Ring:
     """Any ring that has the invariants."""
     one = states.fresh_like(like, "ring")
@@ -330,7 +350,7 @@ def any_reserve(config: Any, one: Ring, payload: Any) -> tuple[Ring, Outcome]:
     demand_order(config, one)
     demand("a chunk has a payload", both(payload >= 1))
     total = payload + config.header
-    if SymbolicBoolean(path().fresh("refused", z3.BoolSort())):
+    if is_refused(config, one, total):
         assume(refused_for_a_reason(config, one, total))
         return one, REFUSED
     after, values = any_ring(config, one), (integer("address"), integer("id"))
@@ -385,6 +405,7 @@ def any_free(config: Any, one: Ring, may_go: Callable[[Any], Any], want: Any) ->
     assume(SymbolicBoolean(only_those_went(one, after, may)))
     assume(SymbolicBoolean(as_wanted(config, one, after, want, may)))
     assume(SymbolicBoolean(all_went(config, after, want, may)))
+    assume(SymbolicBoolean(first_went(config, one, after, want, may)))
     return after, Outcome(Code.DONE, gone)  # type: ignore[arg-type]  # a line stands for a tuple
 
 

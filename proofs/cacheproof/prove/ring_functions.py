@@ -23,6 +23,7 @@ from cacheproof.prove.ring_chunks import (
     a_line,
     all_went,
     as_wanted,
+    first_went,
     gone_are_listed,
     oldest_go,
     oldest_went,
@@ -164,6 +165,14 @@ LAWS_OF_CHUNKS = (
         lambda move: SymbolicBoolean(all_went(move.config, move.after, wanted(move), unlike(move.operation.kept))),
     ),
     Law(
+        "SHM-6/first",
+        "if any space is requested, the oldest chunk is freed, unless the rule keeps it",
+        (FreeOldest, FreeAll),
+        lambda move: SymbolicBoolean(
+            first_went(move.config, move.before, move.after, wanted(move), unlike(move.operation.kept))
+        ),
+    ),
+    Law(
         "SHM-2/kept",
         "a chunk that the rule keeps stays",
         (FreeOldest, FreeAll),
@@ -178,7 +187,7 @@ LAWS_OF_CHUNKS = (
     ),
     Law(
         "SHM-5/new",
-        "a new chunk has an id that no live chunk has, and the others stay where they are",
+        "a new chunk has the next id, which no live chunk has, and the others stay where they are",
         (Reserve,),
         lambda move: reserved(
             move.before, move.after, move.outcome.values, move.operation.payload + move.config.header

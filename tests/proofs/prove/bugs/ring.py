@@ -87,6 +87,7 @@ OF_CHUNKS = (
     Bug(chunks.reserve, "$config.capacity", "$config.capacity + 1", "SHM-1/reserve"),
     Bug(chunks.reserve, "end=$address + $total", "end=$address + payload", "SHM-1/extent/reserve"),
     Bug(chunks.reserve, "$x or $ring.starts.has($ring.id_end)", "$x", "SHM-5/new/reserve"),
+    Bug(chunks.reserve, "($address, $ring.id_end)", "($address, $ring.id_start)", "SHM-5/new/reserve"),
     Bug(chunks.reserve, "successor($config, $ring.id_end)", "$ring.id_end", "SHM-4/ids/reserve"),
     Bug(
         chunks.reserve,
@@ -110,6 +111,7 @@ OF_CHUNKS = (
     ),
     Bug(chunks.free_chunks, "Outcome(Code.DONE, $gone)", "Outcome(Code.DONE, ())", "SHM-6/listed/free_oldest"),
     Bug(chunks.goes_next, "$wanting > 0", "$wanting > 1", "SHM-6/wanted/free_oldest"),
+    Bug(chunks.goes_next, "$wanting > 0", "$wanting > 1", "SHM-6/first/free_oldest"),
     Bug(chunks.clear_chunks, "$config.capacity", "$config.capacity // 2", "SHM-6/all/free_all"),
     Bug(
         chunks.rebased,
