@@ -7,7 +7,7 @@ that the contracts of `prove/contracts/containers.py` confirm on the frozen cont
 - a member's value is at most the total, if no value is negative; the same holds for a queue's weights;
 - a container with a member has a positive length, and one of positive length has a member;
 - an empty container has length and total 0;
-- a member counts among the keys of its kind;
+- a member counts among the keys of its kind, and a kind that counts has a member;
 - of two maps with the same values, one inside the other, the inner has no larger total; and if the outer one's is
   larger even apart from some key, it has another key that the inner has not.
 
@@ -80,6 +80,17 @@ def everyone_counts(one: SymbolicMap) -> Term:
     if tally is None:
         raise NotFollowedError("this map has no tally")
     return every(one.key, lambda key: tally.law(one.members[key], one.subject(key, tally)))
+
+
+def someone_counts(one: SymbolicMap) -> Term:
+    """A law: a kind that counts has a member."""
+    tally = one.tally
+    if tally is None:
+        raise NotFollowedError("this map has no tally")
+    kind = z3.Const("kind", tally.counts.sort().domain())
+    someone = path().fresh("someone", z3.ArraySort(kind.sort(), one.key.sort))
+    there = z3.And(one.members[someone[kind]], tally.kind(one.subject(someone[kind], tally)) == kind)
+    return z3.ForAll([kind], z3.Implies(tally.counts[kind] > 0, there), patterns=[tally.counts[kind]])
 
 
 def one_if(condition: Term) -> Term:

@@ -58,6 +58,8 @@ class Loop:
     `NAME_at` is the next one, `NAME_all` are the values. Such a loop needs no measure."""
     apart: bool = False
     """Each condition is demanded by itself: more questions, and easier ones."""
+    each: tuple[Loop, ...] = ()
+    """If the loops of the function differ: what is said of each, in the order of the text, an outer one first."""
 
 
 class _Cut:
@@ -224,7 +226,7 @@ def _rewritten(function: FunctionType, loop: Loop | None) -> Iterator[None]:
     tree = ast.parse("from __future__ import annotations\n" + textwrap.dedent(inspect.getsource(function)))
     rewriter = _Rewriter(loop, tree)
     rewriter.visit(tree)
-    if loop is not None and (not rewriter.cuts or rewriter.measures):
+    if loop is not None and (not rewriter.cuts or rewriter.measures or len(loop.each) not in (0, len(rewriter.cuts))):
         raise NotFollowedError(f"{function.__name__} has other loops than its proof names")
     if not rewriter.changed:
         yield
@@ -331,7 +333,8 @@ class _Rewriter(ast.NodeTransformer):
         assert self.loop is not None
         name = f"_cut_{self.loop.function.__name__}_{len(self.cuts)}"
         self.changed = True
-        self.cuts[name] = _Cut(self.loop, assigned, measure)
+        own = self.loop.each[len(self.cuts)] if self.loop.each else self.loop
+        self.cuts[name] = _Cut(own, assigned, measure)
         return name
 
     def _known_before(self, node: ast.stmt) -> set[str]:

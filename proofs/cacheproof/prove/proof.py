@@ -71,6 +71,8 @@ class Proof:
     laws: tuple[Law, ...]
     witnesses: tuple[Any, ...]
     """Small configurations for the search of witnesses."""
+    given: tuple[Invariant, ...] = ()
+    """What another proof of the component shows of each state: it is assumed before a step."""
     bound: str = "all sizes"
     """For what it is proved, in words."""
     environment: Callable[[Any, Any], Iterable[Any]] = _nothing
@@ -161,7 +163,7 @@ def one_step(proof: Proof, operation: type[Operation], given: tuple[Any, Any, Op
         state = lifted(proof, config, given[1])
     for condition in proof.environment(config, op):
         assume(condition)
-    for invariant in proof.invariants:
+    for invariant in (*proof.given, *proof.invariants):
         for part in parts_in(invariant.holds(config, state), apart=proof.apart):
             assume(part)
     for condition in proof.lemmas(config, state, op):

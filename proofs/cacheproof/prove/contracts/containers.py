@@ -111,6 +111,14 @@ def remove_counts_a_key_of_its_kind(entries: Entries, key: int, least: int) -> b
     return tally(before.remove(key), least) == tally(before, least) - gone
 
 
+@require(lambda entries: distinct(entries, 3))
+@ensure(lambda result: result)
+def a_kind_that_counts_has_a_member(entries: Entries, least: int) -> bool:
+    """A kind whose count is positive has a key."""
+    one = FrozenMap.of(entries)
+    return tally(one, least) <= 0 or any(one.has(key) for key, _ in entries if key >= least)
+
+
 # Queues: the order by stamps ----------------------------------------------------------------------------------------
 
 Stamped = tuple[tuple[int, int, int], ...]
@@ -201,6 +209,7 @@ LEDGER = {
     "a_larger_sum_has_a_member_outside": "maps of at most 2 entries",
     "set_counts_a_new_key_of_its_kind": "maps of at most 2 entries",
     "remove_counts_a_key_of_its_kind": "maps of at most 2 entries",
+    "a_kind_that_counts_has_a_member": "maps of at most 3 entries",
     "push_stamps_with_the_clock": "queues of at most 2 entries",
     "push_front_stamps_before_all": "queues of at most 2 entries",
     "remove_leaves_the_stamps": "queues of at most 3 entries",
