@@ -69,6 +69,12 @@ FAMILIES = (
     Family("tests/proofs/prove/test_scheduler_items.py::test_a_planted_bug_of_a_round_is_refuted", 0, grouped=False),
     Family("tests/proofs/prove/test_scheduler_life.py::test_a_planted_bug_is_refuted", 15, grouped=False),
     Family("tests/proofs/prove/test_scheduler_life.py::test_the_law_is_the_property", 4, grouped=False),
+    Family("tests/proofs/prove/test_store_bugs.py::test_a_planted_bug_is_refuted", 4, grouped=False),
+    Family(
+        "tests/proofs/prove/test_store_bugs.py::test_a_step_that_breaks_the_property_breaks_the_claim",
+        4,
+        grouped=False,
+    ),
     Family("tests/proofs/results/test_findings.py::test_scripts_end_on_a_release_as_is_said", 0, grouped=False),
     Family("tests/proofs/search/native/test_following.py::test_both_engines_say_the_same", 4, grouped=False),
     Family("tests/proofs/search/native/test_following.py::test_a_planted_fault_is_noticed", 3, grouped=False),

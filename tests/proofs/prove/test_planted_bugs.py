@@ -11,7 +11,6 @@ from tests.proofs.prove.bugs import (
     lru,
     mirror,
     mirror_progress,
-    object_store,
     publication,
     ring,
     shared_prefix,
@@ -26,7 +25,6 @@ from cacheproof.prove.obligations import encoder_cache as encoder_cache_claims
 from cacheproof.prove.obligations import kv_blocks as kv_blocks_claims
 from cacheproof.prove.obligations import lru as lru_claims
 from cacheproof.prove.obligations import mirror as mirror_claims
-from cacheproof.prove.obligations import object_store as object_store_claims
 from cacheproof.prove.obligations import publication as publication_claims
 from cacheproof.prove.obligations import ring as ring_claims
 from cacheproof.prove.obligations import shared_prefix as shared_prefix_claims
@@ -46,7 +44,6 @@ TABLES: dict[str, tuple[Proof, tuple[Bug, ...]]] = {
     "ring": (ring_claims.PROOF, ring.BUGS),
     "ring_chunks": (CHUNKS, ring.OF_CHUNKS),
     "ring_memory": (MEMORY, ring.OF_MEMORY),
-    "object_store": (object_store_claims.PROOF, object_store.BUGS),
     "publication": (publication_claims.PROOF, publication.BUGS),
     "publication_answers": (ANSWERS, publication.OF_ANSWERS),
     "kv_blocks": (kv_blocks_claims.PROOF, kv_blocks.BUGS),

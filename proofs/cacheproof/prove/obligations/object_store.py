@@ -1,128 +1,97 @@
-"""The books of the object store, for any number of contents, requests, items and live chunks.
+"""The object store, for any capacity, sizes, requests, items, workers, and any number of live chunks and handles.
 
-The proofs are about `accounting`: the functions by which P0 enters a chunk, issues a handle, settles a handle and
-forgets a chunk. They are the transitions here, each under the condition of its call in `writer`. That the writer calls
-them under no other condition is explored and not proved; so are readers, the ring and the memory.
+`PROOF` runs all operations of the store. The ring's functions that reserve and free chunks are stand-ins there: they
+may answer anything that the laws of their own proof allow (`ring_functions.CHUNKS`). So is the search for the request
+that P0 walks, of which `WALKS` shows the law. The memory may hold anything.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any
 
-import z3  # type: ignore[import-untyped]  # z3 ships no types
-
-from cacheproof.prove.containers import every
-from cacheproof.prove.executor import SymbolicBoolean, Term, both
-from cacheproof.prove.proof import Invariant, Law, Move, Proof
-from cachespec.kernel import ABSENT, DONE, NORMATIVE, Code, Containers, Map, Operation, Outcome, Variant
-from cachespec.object_store import accounting
-from cachespec.ring.configuration import Id
-
-
-class Config(NamedTuple):
-    """The books know no configuration; the number of contents, requests and items plays no part."""
-
-    contents: int
-
-
-class Books(NamedTuple):
-    """The part of the store's state that `accounting` reads and writes."""
-
-    ring: int
-    listed: Map[int, Id]
-    owners: Map[Id, int]
-    epochs: Map[Id, int]
-    issued: Map[Id, int]
-    tickets: Map[tuple[int, int], Id]
-    withdrawn: Map[Id, int]
-    protected: Map[Id, int]
-    metadata: Map[int, int]
-    epoch: int
-    blocking: Id
-
-
-@dataclass(frozen=True, slots=True)
-class Enter(Operation):
-    """A chunk was reserved for a content that is not handed out; no live chunk has its id."""
-
-    content: int
-    identity: int
-
-
-@dataclass(frozen=True, slots=True)
-class Issue(Operation):
-    """A handle to a live chunk, for an item that has none."""
-
-    request: int
-    position: int
-    identity: int
-
-
-@dataclass(frozen=True, slots=True)
-class Settle(Operation):
-    """Every worker has acknowledged the handle, or it is revoked."""
-
-    request: int
-    position: int
-
-
-@dataclass(frozen=True, slots=True)
-class Forget(Operation):
-    """A chunk that may go has gone."""
-
-    identity: int
-
-
-def enter(config: Config, books: Any, op: Enter) -> tuple[Any, Outcome]:
-    """As `writer.put`."""
-    if books.owners.has(op.identity) or books.listed.has(op.content):
-        return books, ABSENT
-    return accounting.enter(books, books.ring, op.content, op.identity), DONE
-
-
-def issue(config: Config, books: Any, op: Issue) -> tuple[Any, Outcome]:
-    """As `writer.handed_out`."""
-    if books.tickets.has((op.request, op.position)) or not books.owners.has(op.identity):
-        return books, ABSENT
-    return accounting.issue(books, (op.request, op.position), op.identity), DONE
-
-
-def settle(config: Config, books: Any, op: Settle) -> tuple[Any, Outcome]:
-    """As `writer.settled` and `journeys.revoked`, which settle without asking first."""
-    return accounting.settle(books, (op.request, op.position)), DONE
-
-
-def forget(config: Config, books: Any, op: Forget) -> tuple[Any, Outcome]:
-    """As `writer.without_oldest`."""
-    if not books.owners.has(op.identity) or not accounting.may_go(books, op.identity):
-        return books, ABSENT
-    return accounting.forget(books, op.identity), DONE
-
-
-def initial(config: Config, containers: Containers) -> Books:
-    """No chunks, no handles."""
-    listed, owners, epochs, issued, tickets, withdrawn, protected, metadata = (containers.map() for _ in range(8))
-    return Books(0, listed, owners, epochs, issued, tickets, withdrawn, protected, metadata, 0, -1)
-
-
-def calls(config: Config, books: Books) -> list[Operation]:
-    """For the witnesses: two ids, two requests of one item."""
-    chosen = [Enter(content, identity) for content in range(config.contents) for identity in range(2)]
-    handles = [Issue(request, 0, identity) for request in range(2) for identity in range(2)]
-    return [*chosen, *handles, *(Settle(request, 0) for request in range(2)), *(Forget(one) for one in range(2))]
-
-
-ACCOUNTING: Variant[Config, Books, Books] = Variant(
-    tag=NORMATIVE,
-    title="the books of the normative store",
-    state=Books,
-    initial=initial,
-    transitions={Enter: enter, Issue: issue, Settle: settle, Forget: forget},
-    view=lambda config, books: books,
-    alphabet=calls,
+from cacheproof.prove.executor import assume, both, integer_term
+from cacheproof.prove.loops import modules_of
+from cacheproof.prove.proof import Law, Proof
+from cacheproof.prove.sequences import length
+from cacheproof.prove.store_laws import INVARIANTS, LAWS, sizes_agree
+from cacheproof.prove.store_loops import LOOPS, WALKER
+from cacheproof.prove.store_stand_ins import REPLACED, is_walker
+from cacheproof.prove.store_steps import STEPS
+from cacheproof.prove.store_values import Requests, Workers, lift
+from cacheproof.prove.store_values import fresh as fresh_part
+from cacheproof.prove.store_workers import OF_WORKERS
+from cachespec import object_store
+from cachespec.kernel import Code, Containers, Operation, Outcome
+from cachespec.object_store import environment as environment_of_store
+from cachespec.object_store import state, writer
+from cachespec.object_store.configuration import Config
+from cachespec.object_store.operations import (
+    Abort,
+    Acknowledge,
+    Copy,
+    End,
+    Finish,
+    GetCached,
+    Look,
+    Preempt,
+    Read,
+    Reject,
+    Release,
+    Render,
+    Repeat,
+    Resume,
+    Schedule,
+    Send,
 )
+
+
+def initial(config: Any, containers: Containers) -> Any:
+    """As the specification has it; of any number of requests and workers, none is there."""
+    if type(config.requests) is tuple:
+        return state.initial(config, containers)
+    none = state.initial(config._replace(requests=(), readers=0), containers)
+    any_number: Any = none
+    return any_number._replace(
+        requests=Requests.none(integer_term(length(config.requests))),
+        workers=Workers.none(integer_term(config.readers)),
+    )
+
+
+def fresh(kind: Any, name: str) -> Any:
+    """Any value. What a valid configuration says of its contents and items is assumed where one is read."""
+    value = fresh_part(kind, name)
+    if kind is not Config:
+        return value
+    payloads = value.payloads
+
+    def positive(place: Any, number: Any) -> Any:
+        assume(number > 0)
+        return number
+
+    def a_content(place: Any, content: Any) -> Any:
+        assume(both(content >= 0, content < length(payloads)))
+        return content
+
+    def a_request(place: Any, contents: Any) -> Any:
+        return replace(contents, seen=a_content)
+
+    return value._replace(payloads=replace(payloads, seen=positive), requests=replace(value.requests, seen=a_request))
+
+
+def environment(config: Any, operation: Any) -> Iterable[Any]:
+    """A valid configuration, and a call that names a request, an item and a worker that there are."""
+    yield both(config.header >= 2, config.capacity > config.header, config.modulus >= 2)
+    yield both(config.concurrent >= 1, config.readers >= 1, config.largest + config.header <= config.capacity)
+    if hasattr(operation, "part"):
+        yield both(operation.part >= 0, operation.part <= 1)
+    if hasattr(operation, "request"):
+        yield both(operation.request >= 0, operation.request < length(config.requests))
+    if hasattr(operation, "position"):
+        yield both(operation.position >= 0, operation.position < length(config.requests[operation.request]))
+    if hasattr(operation, "reader"):
+        yield both(operation.reader >= 0, operation.reader < config.readers)
 
 
 def the_chunk(config: Any) -> Any:
@@ -130,69 +99,80 @@ def the_chunk(config: Any) -> Any:
     return lambda identity: identity
 
 
-def handles_are_counted(config: Any, books: Any) -> SymbolicBoolean:
-    """SHM-3: for each chunk as many handles as there are tickets for it, and none for what is not live."""
-    counts, issued = books.tickets.tally.counts, books.issued
-
-    def right(identity: Term) -> Term:
-        live = z3.Implies(issued.members[identity], issued.values[identity] == counts[identity])
-        return z3.And(live, z3.Implies(z3.Not(issued.members[identity]), counts[identity] == 0), counts[identity] >= 0)
-
-    return SymbolicBoolean(every(issued.key, right))
+SMALL = Config(capacity=4, payloads=(1, 2), requests=((0,), (1,)), largest=2, readers=1, modulus=2)
 
 
-def tables_agree(config: Any, books: Any) -> SymbolicBoolean:
-    """SHM-4: owners, epochs and counts have the same chunks."""
-    owners, epochs, issued = books.owners, books.epochs, books.issued
-
-    def right(identity: Term) -> Term:
-        there = owners.members[identity]
-        return z3.And(there == epochs.members[identity], there == issued.members[identity])
-
-    return SymbolicBoolean(every(issued.key, right))
-
-
-def what_is_out_stays(move: Move) -> SymbolicBoolean:
-    """SHM-2: the chunk that went had no ticket."""
-    counts, identity = move.before.tickets.tally.counts, move.operation.identity.term
-    return both(SymbolicBoolean(counts[identity] == 0))
-
-
-def epoch_is_a_number(config: Any, books: Any) -> SymbolicBoolean:
-    """It counts up from 0."""
-    return both(books.epoch >= 0)
-
-
-def environment(config: Any, operation: Any) -> Iterable[Any]:
-    """Names and ids are numbers from 0 on."""
-    if type(operation) in (Enter, Issue, Forget):
-        yield operation.identity >= 0
-    if type(operation) is Enter:
-        yield operation.content >= 0
+def calls(config: Config, store: state.Store) -> Iterable[Operation]:
+    """For the witnesses: what the specification offers, and calls that are of no use."""
+    yield from environment_of_store.calls(config, store)
+    for request in range(len(config.requests)):
+        yield from (GetCached(request, 0), Render(request))
+        yield from (one(request) for one in (Send, Reject, Preempt, Resume, Finish, Abort, End, Repeat))
+        yield Schedule(request, 0)
+    for reader in range(config.readers):
+        yield from (one(reader) for one in (Read, Look, Copy, Acknowledge))
+    yield Release()
 
 
 PROOF = Proof(
     component="object_store",
-    variant=ACCOUNTING,
+    variant=replace(object_store.COMPONENT.normative, initial=initial, alphabet=calls),
     config=Config,
-    invariants=(
-        Invariant("SHM-3/tickets", "the handle count of each chunk equals its number of tickets", handles_are_counted),
-        Invariant("SHM-4/tables", "owners, epochs and counts have the same chunks", tables_agree),
-        Invariant("SHM-5/epoch", "the epoch is not negative", epoch_is_a_number),
+    invariants=INVARIANTS,
+    laws=(*LAWS, *STEPS, *OF_WORKERS),
+    witnesses=(
+        SMALL._replace(touches=1, clears=1, reclaims=1, restarts=1, rejects=1, forges=1),
+        SMALL._replace(stepwise=1, deaths=1, aborts=1, preempts=1, repeats=1),
+        SMALL._replace(stores=1),
+        SMALL._replace(payloads=(1,), requests=((0,),), aborts=1, deaths=1),
     ),
-    laws=(
-        Law(
-            "SHM-2/gone",
-            "a chunk that goes has no ticket",
-            (Forget,),
-            what_is_out_stays,
-            lambda move: move.outcome.code is Code.DONE,
-        ),
-    ),
-    witnesses=(Config(contents=2),),
     environment=environment,
+    lemmas=lambda config, store, operation: (sizes_agree(config, store),),
+    loops=LOOPS,
+    modules=modules_of(object_store),
+    replaced=REPLACED,
+    fresh=fresh,
+    lift=lift,
     tallies={"tickets": the_chunk},
     by_value=("tickets",),
+    second_opinion=False,
 )
 
-PROOFS = (PROOF,)
+# The search for a walk ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class FindWalk(Operation):
+    """P0 asks which request it walks."""
+
+
+def find_walk(config: Config, store: state.Store, op: FindWalk) -> tuple[state.Store, Outcome]:
+    """As `writer.may_begin`, `writer.may_walk` and `writer.release`."""
+    return store, Outcome(Code.DONE, (writer.walker(config, store),))
+
+
+def calls_and_search(config: Config, store: state.Store) -> Iterable[Operation]:
+    """For the witnesses."""
+    return (FindWalk(), *environment_of_store.calls(config, store))
+
+
+WALKS = replace(
+    PROOF,
+    variant=replace(
+        PROOF.variant, transitions={**PROOF.variant.transitions, FindWalk: find_walk}, alphabet=calls_and_search
+    ),
+    invariants=(),
+    given=INVARIANTS,
+    laws=(
+        Law(
+            "SHM-7/walker",
+            "P0 finds a request that it walks, if there is one",
+            (FindWalk,),
+            lambda move: is_walker(move.config, move.before, move.outcome.values[0]),
+        ),
+    ),
+    loops=(WALKER,),
+    replaced=(),
+)
+
+PROOFS = (PROOF, WALKS)
