@@ -12,9 +12,10 @@ import pytest
 import z3  # type: ignore[import-untyped]  # z3 ships no types
 from tests.planting import planted
 from tests.proofs.prove.bugs.object_store import BUGS, OF_THE_SEARCH, TRACES
-from tests.proofs.prove.planted import Bug, claims_without_a_bug, identified, reachable
+from tests.proofs.prove.planted import Bug, claims_without_a_bug, found, identified, reachable, reachable_for
 
 from cacheproof.prove.executor import explore
+from cacheproof.prove.finding import Verdict
 from cacheproof.prove.loops import followed
 from cacheproof.prove.obligations.object_store import PROOF, PROOFS, WALKS
 from cacheproof.prove.proof import Invariant, Law, Proof, demand_claims, one_step
@@ -69,6 +70,16 @@ def is_refuted(proof: Proof, bug: Bug) -> bool:
 @pytest.mark.parametrize("bug", BUGS, ids=identified)
 def test_a_planted_bug_is_refuted(bug: Bug) -> None:
     assert is_refuted(PROOF, bug)
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("bug", BUGS, ids=identified)
+def test_what_a_bug_makes_false_is_not_proved(bug: Bug) -> None:
+    """Mostly no answer comes in time: that fails a run of `prove`, too."""
+    reachable_for(PROOF)
+    with planted(bug.change):
+        assert found(PROOF, bug.refuted).verdict in (Verdict.REFUTED, Verdict.UNKNOWN, Verdict.CRASHED)
 
 
 @pytest.mark.parametrize("bug", OF_THE_SEARCH, ids=identified)
