@@ -58,7 +58,7 @@ docs: $(READY)  ## the book: generated parts are current, links lead somewhere; 
 	$(BIN)/cacheproof results write --check
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
-# A second solver takes as long as the first: it is asked by night.
+# A second solver takes longer than the first: it is asked by night.
 prove: $(READY)  ## what is proved for all sizes, at stated shapes, or confirmed to a bound
 	$(BIN)/cacheproof prove --no-second-opinion
 	$(BIN)/cacheproof prove --implementation

@@ -56,8 +56,6 @@ class Loop:
     """Each `for NAME in range(LAST)` becomes a `while` that counts, so that its invariant can mention the visited
     numbers: `NAME` is the next number, `NAME_end` the number after the last. `for NAME in VALUES` counts places:
     `NAME_at` is the next one, `NAME_all` are the values. Such a loop needs no measure."""
-    apart: bool = False
-    """Each condition is demanded by itself: more questions, and easier ones."""
     each: tuple[Loop, ...] = ()
     """If the loops of the function differ: what is said of each, in the order of the text, an outer one first."""
 
@@ -106,8 +104,7 @@ class _Cut:
         return element()
 
     def _demand_invariant(self, entry: Locals, now: Locals) -> None:
-        conditions = tuple(self.loop.invariant(entry, now))
-        for condition in conditions if self.loop.apart else (both(True, *conditions),):
+        for condition in (True, *self.loop.invariant(entry, now)):
             demand(self.loop.property, both(condition))
 
 

@@ -94,8 +94,6 @@ class Proof:
     """Those maps whose kind belongs to the value."""
     functions: tuple[Callable[..., Any], ...] = ()
     """What the operations call, if others embed the state and call these functions instead of the operations."""
-    apart: bool = False
-    """Each part of a claim is demanded by itself, and first without an axiom of arrays: more questions, and easier."""
     second_opinion: bool = True
     """Whether cvc5 is asked, too: it takes up to a second for each of many questions with quantifiers."""
 
@@ -164,7 +162,7 @@ def one_step(proof: Proof, operation: type[Operation], given: tuple[Any, Any, Op
     for condition in proof.environment(config, op):
         assume(condition)
     for invariant in (*proof.given, *proof.invariants):
-        for part in parts_in(invariant.holds(config, state), apart=proof.apart):
+        for part in parts_in(invariant.holds(config, state)):
             assume(part)
     for condition in proof.lemmas(config, state, op):
         assume(condition)
@@ -180,20 +178,20 @@ def one_step(proof: Proof, operation: type[Operation], given: tuple[Any, Any, Op
 def demand_claims(proof: Proof, move: Move) -> None:
     """After the step: every invariant, and every law whose premise holds."""
     for invariant in proof.invariants:
-        demand_each(invariant.name, invariant.holds(move.config, move.after), apart=proof.apart)
+        demand_each(invariant.name, invariant.holds(move.config, move.after))
     for law in proof.laws:
         premise = both(law.when(move)) if type(move.operation) in law.operations else None
         if premise is not None and not premise.never():
-            demand_each(law.name, implies(premise, law.then(move)), apart=proof.apart)
+            demand_each(law.name, implies(premise, law.then(move)))
 
 
-def demand_each(name: str, condition: Any, *, apart: bool) -> None:
-    """The condition; or each of its parts, by itself."""
-    for part in parts_in(condition, apart=apart):
+def demand_each(name: str, condition: Any) -> None:
+    """Each part of the condition by itself: more questions, and easier ones."""
+    for part in parts_in(condition):
         demand(name, part)
 
 
-def parts_in(condition: Any, *, apart: bool) -> Iterator[SymbolicBoolean]:
-    """The condition; or the formulas that it joins."""
+def parts_in(condition: Any) -> Iterator[SymbolicBoolean]:
+    """The formulas that the condition joins; one that is true of itself joins none, and is its only part."""
     formula = both(condition).term
-    yield from map(SymbolicBoolean, parts_of(formula) if apart else (formula,))
+    yield from map(SymbolicBoolean, parts_of(formula) or (formula,))

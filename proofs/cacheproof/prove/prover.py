@@ -156,7 +156,7 @@ class _Obligations:
         return ProofJudgement(Verdict.PROVED, "", checks, agreed)
 
     def _check(self, path: Path, goal: Goal) -> ProofJudgement:
-        answer, solver = first_opinion(goal, path.hints, matching_first=self.proof.apart)
+        answer, solver = first_opinion(goal, path.hints)
         if answer is Answer.UNKNOWN:
             return ProofJudgement(Verdict.UNKNOWN, "z3 gave no answer in time")
         if answer is Answer.FAILS:

@@ -94,9 +94,9 @@ def wiping(entry: Locals, now: Locals) -> Iterable[Any]:
 
 
 LOOPS = (
-    Loop(transitions.forgotten, "loops", forgetting, in_order=True, apart=True),
-    Loop(transitions.reader_dies, "loops", giving_up, in_order=True, apart=True),
-    Loop(transitions.restart, "loops", wiping, in_order=True, apart=True),
+    Loop(transitions.forgotten, "loops", forgetting, in_order=True),
+    Loop(transitions.reader_dies, "loops", giving_up, in_order=True),
+    Loop(transitions.restart, "loops", wiping, in_order=True),
 )
 
 REPLACED = ((transitions, "ring_config", plain_ring_config),)
@@ -160,8 +160,8 @@ ANSWERS = Proof(
     environment=environment,
     lemmas=lambda config, exchange, operation: (SymbolicBoolean(pending_of(exchange).are_found()),),
     loops=(
-        Loop(transitions.may_go, "loops", counting, in_order=True, apart=True),
-        Loop(transitions.as_the_writer_sees, "loops", looking_up, in_order=True, apart=True),
+        Loop(transitions.may_go, "loops", counting, in_order=True),
+        Loop(transitions.as_the_writer_sees, "loops", looking_up, in_order=True),
     ),
     modules=modules_of(publication),
     replaced=REPLACED,

@@ -232,7 +232,7 @@ CHUNKS = Proof(
     laws=LAWS_OF_CHUNKS,
     witnesses=(Config(capacity=7, modulus=3, sizes=(1, 2), wants=(), outstanding=0),),
     environment=valid,
-    loops=(Loop(chunks.free_chunks, "loops", up_to_the_kept, (left_to_go,), renewed=a_line, apart=True),),
+    loops=(Loop(chunks.free_chunks, "loops", up_to_the_kept, (left_to_go,), renewed=a_line),),
     modules=modules_of(ring),
     functions=(chunks.reserve, chunks.free_chunks, chunks.clear_chunks),
 )

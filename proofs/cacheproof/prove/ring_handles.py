@@ -191,7 +191,7 @@ def wiping(entry: Locals, now: Locals) -> Iterable[Any]:
 
 
 LOOPS = (
-    Loop(memory.wiped, "loops", wiping, in_order=True, apart=True),
-    Loop(transitions.issue, "loops", issuing, in_order=True, renewed=other_handles, apart=True),
-    Loop(transitions.forgotten, "loops", forgetting, in_order=True, apart=True),
+    Loop(memory.wiped, "loops", wiping, in_order=True),
+    Loop(transitions.issue, "loops", issuing, in_order=True, renewed=other_handles),
+    Loop(transitions.forgotten, "loops", forgetting, in_order=True),
 )

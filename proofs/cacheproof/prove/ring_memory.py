@@ -156,10 +156,10 @@ def a_line(name: str, value: Any) -> Any:
 
 
 LOOPS = (
-    Loop(memory.write_field, "loops", writing_a_field, in_order=True, apart=True),
-    Loop(memory.write_chunk, "loops", writing_the_payload, in_order=True, apart=True),
-    Loop(memory.read_field, "loops", reading_a_field, in_order=True, apart=True),
-    Loop(memory.read_payload, "loops", reading_the_payload, in_order=True, renewed=a_line, apart=True),
+    Loop(memory.write_field, "loops", writing_a_field, in_order=True),
+    Loop(memory.write_chunk, "loops", writing_the_payload, in_order=True),
+    Loop(memory.read_field, "loops", reading_a_field, in_order=True),
+    Loop(memory.read_payload, "loops", reading_the_payload, in_order=True, renewed=a_line),
 )
 
 # What the functions do ----------------------------------------------------------------------------------------------

@@ -285,18 +285,17 @@ def renewed_state(name: str, value: Any) -> Any:
 
 
 LOOPS = (
-    Loop(rounds.serve_running, ROW, serving, renewed=renewed, in_order=True, apart=True),
-    Loop(rounds.admit_waiting, ROW, admitting, renewed=renewed, in_order=True, apart=True),
+    Loop(rounds.serve_running, ROW, serving, renewed=renewed, in_order=True),
+    Loop(rounds.admit_waiting, ROW, admitting, renewed=renewed, in_order=True),
     Loop(
         rounds.with_blocks,
         ROW,
         searching,
         (lambda local: length(local["search"].round.state.running),),
         renewed=renewed,
-        apart=True,
     ),
-    Loop(requests.executed_all, ROW, executing, renewed=renewed_state, in_order=True, apart=True),
-    Loop(requests.reset_running, ROW, resetting, renewed=renewed_state, in_order=True, apart=True),
+    Loop(requests.executed_all, ROW, executing, renewed=renewed_state, in_order=True),
+    Loop(requests.reset_running, ROW, resetting, renewed=renewed_state, in_order=True),
     *(loop for loop in LOOPS_OF_LIFE if loop.function in (rounds.planned, requests.with_items_released)),
 )
 

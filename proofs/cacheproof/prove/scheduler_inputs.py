@@ -418,15 +418,14 @@ INPUTS = replace(
     environment=environment,
     lemmas=known_before,
     loops=(
-        Loop(rounds.serve_running, ROW, serving, renewed=renewed, in_order=True, apart=True),
-        Loop(rounds.admit_waiting, ROW, admitting, renewed=renewed, in_order=True, apart=True),
+        Loop(rounds.serve_running, ROW, serving, renewed=renewed, in_order=True),
+        Loop(rounds.admit_waiting, ROW, admitting, renewed=renewed, in_order=True),
         Loop(
             rounds.with_blocks,
             ROW,
             searching,
             (lambda local: length(local["search"].round.state.running),),
             renewed=renewed,
-            apart=True,
         ),
         *(loop for loop in LOOPS_OF_LIFE if loop.function in (rounds.planned, rounds.shown)),
     ),

@@ -203,7 +203,7 @@ def any_names(name: str, value: Any) -> Any:
     return SymbolicSequence.fresh(INTEGER, name) if name == "ended" else None
 
 
-LOOP = Loop(requests.named, ROW, naming, renewed=any_names, in_order=True, apart=True)
+LOOP = Loop(requests.named, ROW, naming, renewed=any_names, in_order=True)
 
 
 def the_ended_are_named(move: Move) -> SymbolicBoolean:

@@ -371,8 +371,8 @@ PASSES = replace(
         in_a_pass("SCH-4/pass", "a pass encodes absent contents, each once, except of an encoder-decoder model"),
     ),
     loops=(
-        Loop(items.fitted, ROW, fitting, renewed=renewed_fit, in_order=True, apart=True),
-        Loop(parts.take, ROW, taking, renewed=renewed_entries, in_order=True, apart=True),
+        Loop(items.fitted, ROW, fitting, renewed=renewed_fit, in_order=True),
+        Loop(parts.take, ROW, taking, renewed=renewed_entries, in_order=True),
     ),
     environment=environment,
     modules=(*LIFE.modules, items),

@@ -380,21 +380,20 @@ def kept_as_it_is(name: str, value: Any) -> Any:
 
 
 LOOPS = (
-    Loop(rounds.serve_running, ROW, serving, renewed=renewed_round, in_order=True, apart=True),
-    Loop(rounds.admit_waiting, ROW, admitting, renewed=renewed_round, in_order=True, apart=True),
+    Loop(rounds.serve_running, ROW, serving, renewed=renewed_round, in_order=True),
+    Loop(rounds.admit_waiting, ROW, admitting, renewed=renewed_round, in_order=True),
     Loop(
         rounds.with_blocks,
         ROW,
         searching,
         (lambda local: length(local["search"].round.state.running),),
         renewed=renewed_round,
-        apart=True,
     ),
     Loop(rounds.planned, ROW, the_same, renewed=kept_as_it_is),
-    Loop(rounds.shown, ROW, showing, renewed=any_values, in_order=True, apart=True),
-    Loop(requests.executed_all, ROW, executing, renewed=renewed_state, in_order=True, apart=True),
+    Loop(rounds.shown, ROW, showing, renewed=any_values, in_order=True),
+    Loop(requests.executed_all, ROW, executing, renewed=renewed_state, in_order=True),
     NAMING_LOOP,
     Loop(requests.with_items_released, ROW, the_same, renewed=kept_as_it_is),
-    Loop(requests.abort, ROW, ending_turns, renewed=renewed_but_holders, in_order=True, apart=True),
-    Loop(requests.reset_running, ROW, resetting, renewed=renewed_state, in_order=True, apart=True),
+    Loop(requests.abort, ROW, ending_turns, renewed=renewed_but_holders, in_order=True),
+    Loop(requests.reset_running, ROW, resetting, renewed=renewed_state, in_order=True),
 )

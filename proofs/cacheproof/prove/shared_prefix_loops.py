@@ -326,7 +326,7 @@ def executing(entry: Locals, now: Locals) -> Iterable[Any]:
 ROW = "loops"
 
 LOOPS = (
-    Loop(transitions.step_by, ROW, stepping, in_order=True, apart=True),
+    Loop(transitions.step_by, ROW, stepping, in_order=True),
     Loop(transitions.window, ROW, fitting),
-    Loop(transitions.executed, ROW, executing, in_order=True, apart=True),
+    Loop(transitions.executed, ROW, executing, in_order=True),
 )

@@ -95,31 +95,35 @@ def satisfiable(formulas: tuple[Term, ...]) -> bool:
     return _within(solver, EXAMPLE_MILLISECONDS) is Answer.FAILS
 
 
-def first_opinion(goal: Goal, hints: Iterable[Term], *, matching_first: bool = False) -> tuple[Answer, Any]:
+def first_opinion(goal: Goal, hints: Iterable[Term]) -> tuple[Answer, Any]:
     """The answer of z3, and the solver that gave it, with a model if the goal fails.
 
-    Most goals take milliseconds. If z3 finds no answer quickly, it is asked for a proof without one axiom of arrays.
-    Then it is asked for a small counterexample, which is enough; if there is none, it is asked for a proof again.
-    `matching_first`: before all that, it is asked for a proof without the axiom and without a search for models.
+    Most goals take milliseconds: z3 proves them by matching, without one axiom of arrays. If that is not enough, it may
+    also search for models, and use the axiom. Then it is asked by turns for a small counterexample, which is enough,
+    and for a proof, each time with more patience.
     """
-    matched = _matched(goal) if matching_first else None
-    if matched is not None:
-        return Answer.FOLLOWS, matched
+    simple = z3.SimpleSolver()
+    simple.add(*goal.assumptions, z3.Not(goal.formula))
+    simple.set("array.extensional", False)
+    simple.set("mbqi", False)  # no search for models, which may take all the time
+    if _within(simple, QUICK_MILLISECONDS) is Answer.FOLLOWS:
+        return Answer.FOLLOWS, simple
     solver = goal.solver()
     if (answer := _within(solver, QUICK_MILLISECONDS)) is not Answer.UNKNOWN:
         return answer, solver
-    matching = goal.solver()
-    matching.set("mbqi", False)  # no search for models, which may take all the time
-    if _within(matching, MATCHING_MILLISECONDS) is Answer.FOLLOWS:
-        return Answer.FOLLOWS, matching
+    narrowed = tuple(hints)
+    if (example := _example(goal, narrowed, SEEDS[0], QUICK_MILLISECONDS)) is not None:
+        return Answer.FAILS, example
+    for extensional, milliseconds in ((False, EXAMPLE_MILLISECONDS), (True, MATCHING_MILLISECONDS)):
+        matching = goal.solver()
+        matching.set("mbqi", False)
+        matching.set("smt.array.extensional", extensional)
+        if _within(matching, milliseconds) is Answer.FOLLOWS:
+            return Answer.FOLLOWS, matching
     if _follows_without_extensionality(goal, QUICK_MILLISECONDS):
         return Answer.FOLLOWS, solver
-    narrowed = tuple(hints)
     for seed in SEEDS:
-        example = goal.solver()
-        example.set("random_seed", seed)
-        example.add(*narrowed)
-        if _within(example, EXAMPLE_MILLISECONDS) is Answer.FAILS:
+        if (example := _example(goal, narrowed, seed, EXAMPLE_MILLISECONDS)) is not None:
             return Answer.FAILS, example
     if _follows_without_extensionality(goal, PATIENT_MILLISECONDS // len(SEEDS)):
         return Answer.FOLLOWS, solver
@@ -128,21 +132,12 @@ def first_opinion(goal: Goal, hints: Iterable[Term], *, matching_first: bool = F
     return _within(again, PATIENT_MILLISECONDS), again
 
 
-def _matched(goal: Goal) -> Any:
-    """A solver that shows the goal by instances of the assumptions, even if different arrays may have the same members.
-
-    None if there is none. The simple solver makes no preparations: it is several times faster, and misses few proofs.
-    """
-    simple = z3.SimpleSolver()
-    simple.add(*goal.assumptions, z3.Not(goal.formula))
-    simple.set("mbqi", False)
-    simple.set("array.extensional", False)
-    if _within(simple, QUICK_MILLISECONDS) is Answer.FOLLOWS:
-        return simple
+def _example(goal: Goal, hints: tuple[Term, ...], seed: int, milliseconds: int) -> Any:
+    """A solver with a small counterexample, or None."""
     solver = goal.solver()
-    solver.set("mbqi", False)
-    solver.set("smt.array.extensional", False)
-    return solver if _within(solver, EXAMPLE_MILLISECONDS) is Answer.FOLLOWS else None
+    solver.set("random_seed", seed)
+    solver.add(*hints)
+    return solver if _within(solver, milliseconds) is Answer.FAILS else None
 
 
 def _follows_without_extensionality(goal: Goal, milliseconds: int) -> bool:

@@ -88,7 +88,7 @@ def cut(
 ) -> Loop:
     """The loops of this function, in order; of each, its conditions and what it changes."""
     each = tuple(
-        Loop(function, "loops", turn(conditions, changed), renewed=renewing(changed), in_order=True, apart=True)
+        Loop(function, "loops", turn(conditions, changed), renewed=renewing(changed), in_order=True)
         for conditions, changed in turns
     )
     return replace(each[0], measures=measures, each=each)

@@ -74,7 +74,7 @@ def test_a_second_solver_that_disagrees_is_not_overruled(monkeypatch: pytest.Mon
 
 def test_a_second_solver_without_an_answer_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cacheproof.prove.prover.second_opinion", lambda solver: solvers.Answer.UNKNOWN)
-    (finding,) = prove(PROOF, only="LRU-2/pop")
+    (finding,) = prove(PROOF, only="LRU-6/evict")
     assert finding.verdict is Verdict.PROVED
     assert finding.checks > 0
     assert finding.agreed == 0

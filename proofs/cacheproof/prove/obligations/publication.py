@@ -96,7 +96,6 @@ PROOF = Proof(
     ),
     fresh=fresh,
     lift=lift,
-    apart=True,
     second_opinion=False,
 )
 
