@@ -21,7 +21,7 @@ class Known(NamedTuple):
     name: str
     strength: str
     how: str
-    """The part or the scopes of the evidence, or the reason why the property is only explored."""
+    """The part or the scopes of the evidence, what is by hand, or the reason why the property is only explored."""
 
 
 def known_of(component: AnyComponent) -> Iterator[Known]:
@@ -29,9 +29,11 @@ def known_of(component: AnyComponent) -> Iterator[Known]:
     proved, of_parts, confirmed = proved_names(component), proved_of_parts(component), confirmed_in(component)
     for rule in component.properties():
         if rule.name in proved:
-            yield Known(component.name, rule.name, PROVED, "")
+            yield Known(component.name, rule.name, PROVED, by_hand(component.name, rule.name))
         elif rule.name in of_parts:
-            yield Known(component.name, rule.name, PROVED, f"of its part `{of_parts[rule.name]}`")
+            part = of_parts[rule.name]
+            how = (f"of its part `{part}`", by_hand(part, rule.name))
+            yield Known(component.name, rule.name, PROVED, "; ".join(filter(None, how)))
         elif rule.name in confirmed:
             yield Known(component.name, rule.name, CONFIRMED, listed(confirmed[rule.name]))
         else:
@@ -45,6 +47,14 @@ def proved_names(component: AnyComponent) -> set[str]:
     proofs = PROOFS.get(component.name, ())
     invariants = {claim.name for proof in proofs for claim in proof.invariants}
     return invariants | {claim.name for proof in proofs for claim in proof.laws}
+
+
+def by_hand(component: str, name: str) -> str:
+    """The step that leads by hand from the claim to the property of its name; empty if there is none."""
+    from cacheproof.prove.session import PROOFS  # noqa: PLC0415  # z3 comes with an extra
+
+    steps = [proof.by_hand[name] for proof in PROOFS.get(component, ()) if name in proof.by_hand]
+    return f"one step by hand: {steps[0]}" if steps else ""
 
 
 def proved_of_parts(component: AnyComponent) -> dict[str, str]:

@@ -228,4 +228,5 @@ PROGRESS = Proof(
     replaced=(*REPLACED, (normative, "may_expire", asks)),
     fresh=fresh,
     lift=lift,
+    by_hand={"MIR-7/served": "a rank that falls with every step that is owed comes to its end"},
 )

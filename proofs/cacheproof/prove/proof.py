@@ -94,6 +94,8 @@ class Proof:
     """Those maps whose kind belongs to the value."""
     functions: tuple[Callable[..., Any], ...] = ()
     """What the operations call, if others embed the state and call these functions instead of the operations."""
+    by_hand: Mapping[str, str] = field(default_factory=dict)
+    """Claims that are the property of their name by a step that no solver has seen: which step, in words."""
     second_opinion: bool = True
     """Whether cvc5 is asked, too: it takes up to a second for each of many questions with quantifiers."""
 

@@ -14,6 +14,7 @@ from cacheproof.model.registry import component_named, components
 from cacheproof.model.scope import scopes_of
 from cacheproof.present import strength
 from cacheproof.present.strength import CONFIRMED, EXPLORED, PROVED, known_of
+from cacheproof.prove.session import PROOFS
 
 LRU = component_named("lru")
 
@@ -55,3 +56,20 @@ def test_a_scope_without_accepted_counts_confirms_nothing(monkeypatch: pytest.Mo
     )
     monkeypatch.setattr(strength, "scopes_of", lambda component: changed)
     assert CONFIRMED not in strengths().values()
+
+
+def test_a_step_by_hand_is_said_of_the_component_and_of_what_contains_it() -> None:
+    store, engine = ({one.name: one for one in known_of(component_named(name))} for name in ("object_store", "engine"))
+    said = "one step by hand: a chunk has at most one acknowledgement for each ticket and worker"
+    assert store["SHM-3"] == ("object_store", "SHM-3", PROVED, said)
+    assert engine["SHM-3"] == ("engine", "SHM-3", PROVED, f"of its part `object_store`; {said}")
+    assert store["SHM-4"].how == ""
+
+
+def test_what_is_by_hand_is_a_property_and_a_claim() -> None:
+    for name, proofs in PROOFS.items():
+        properties = {rule.name for rule in component_named(name).properties()}
+        for proof in proofs:
+            claims = {one.name for one in proof.invariants} | {one.name for one in proof.laws}
+            assert set(proof.by_hand) <= claims & properties
+    assert any(proof.by_hand for proofs in PROOFS.values() for proof in proofs)

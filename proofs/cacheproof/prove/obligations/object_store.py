@@ -114,6 +114,9 @@ def calls(config: Config, store: state.Store) -> Iterable[Operation]:
     yield Release()
 
 
+COUNTED_BY_HAND = ("SHM-3", "SHM-3/settled", "SHM-3/out", "SHM-11", "X-3/store")
+"""Claims about tickets; the properties are about acknowledgements."""
+
 PROOF = Proof(
     component="object_store",
     variant=replace(object_store.COMPONENT.normative, initial=initial, alphabet=calls),
@@ -135,6 +138,7 @@ PROOF = Proof(
     lift=lift,
     tallies={"tickets": the_chunk},
     by_value=("tickets",),
+    by_hand=dict.fromkeys(COUNTED_BY_HAND, "a chunk has at most one acknowledgement for each ticket and worker"),
     second_opinion=False,
 )
 
@@ -173,6 +177,7 @@ WALKS = replace(
     ),
     loops=(WALKER,),
     replaced=(),
+    by_hand={},
 )
 
 PROOFS = (PROOF, WALKS)
