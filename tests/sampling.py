@@ -68,6 +68,7 @@ FAMILIES = (
     Family("tests/proofs/prove/test_scheduler_items.py::test_a_planted_bug_of_a_pass_is_refuted", 0, grouped=False),
     Family("tests/proofs/prove/test_scheduler_items.py::test_a_planted_bug_of_a_round_is_refuted", 0, grouped=False),
     Family("tests/proofs/prove/test_scheduler_life.py::test_a_planted_bug_is_refuted", 15, grouped=False),
+    Family("tests/proofs/prove/test_scheduler_life.py::test_the_formula_is_the_property", 3, grouped=False),
     Family("tests/proofs/prove/test_scheduler_life.py::test_the_law_is_the_property", 4, grouped=False),
     Family("tests/proofs/prove/test_store_bugs.py::test_a_planted_bug_is_refuted", 4, grouped=False),
     Family(
@@ -78,6 +79,7 @@ FAMILIES = (
     Family("tests/proofs/results/test_findings.py::test_scripts_end_on_a_release_as_is_said", 0, grouped=False),
     Family("tests/proofs/search/native/test_following.py::test_both_engines_say_the_same", 4, grouped=False),
     Family("tests/proofs/search/native/test_following.py::test_a_planted_fault_is_noticed", 3, grouped=False),
+    Family("tests/proofs/search/native/test_versions.py::test_a_planted_fault_is_noticed", 3, grouped=False),
     Family("tests/proofs/search/test_canonical.py::test_canonical_states_stand_for_the_states_themselves", 4),
     Family("tests/proofs/search/test_canonical.py::test_they_do_in_every_scope_of_the_normative_variant", 0),
     Family("tests/proofs/search/test_tensor_agrees.py::test_the_engines_agree_in_every_scope", 0),
