@@ -154,7 +154,7 @@ def verifying(state: State, request: Any) -> SymbolicBoolean:
 
 
 def queues_are_right(config: Any, state: Any) -> Iterable[SymbolicBoolean]:
-    """SCH-6, only requests of the configuration are known, and what is in flight runs."""
+    """SCH-6; every known request is one of the configuration; a request with a plan in flight runs."""
     yield queues_are_apart(config, state)
     yield known_requests_exist(config, state)
     yield of_each(lambda request: z3.Implies(state.plans.counted[request], runs(state, request)))

@@ -15,7 +15,7 @@ from cacheproof.prove.scheduler_queues import (
     INTEGERS,
     PART,
     PartInFlight,
-    PlanInFlight,
+    ReadFromTheFront,
     TermsOfPart,
     first_parts,
     parts_of,
@@ -89,7 +89,7 @@ class PartsOfRound:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class CountedFlight:
+class CountedFlight(ReadFromTheFront):
     """The plans in flight."""
 
     counted: Term
@@ -205,14 +205,6 @@ class CountedFlight:
         """Any plans."""
         return CountedFlight.fresh(name)
 
-    def __getitem__(self, place: Any) -> Any:
-        path().demand("the position is in the tuple", self.length > 0)
-        if type(place) is slice and place.start == 1 and place.stop is None:
-            return self._later()
-        if type(place) is int and place == 0:
-            return PlanInFlight(self.oldest)
-        raise NotFollowedError("of the plans in flight, only the oldest is read")
-
     def _later(self) -> CountedFlight:
         """Those behind the oldest."""
         if self.behind is not None:
@@ -228,13 +220,6 @@ class CountedFlight:
 
         path().assume(every(INTEGER, right))
         return later
-
-    def symbolic_length(self) -> SymbolicInteger:
-        """`len`."""
-        return SymbolicInteger(self.length)
-
-    def __bool__(self) -> bool:
-        return path().branch(self.length > 0)
 
 
 def is_a_part(part: TermsOfPart) -> Term:

@@ -8,6 +8,7 @@ the tests compare it with the specification's own functions.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, NoReturn
@@ -208,8 +209,38 @@ class PlanInFlight(NamedTuple):
     scheduled: Any
 
 
+class ReadFromTheFront(ABC):
+    """Plans in flight of which code reads the oldest, those behind it, and how many there are."""
+
+    __slots__ = ()
+    oldest: SymbolicSequence
+    length: Term
+
+    @abstractmethod
+    def _later(self) -> ReadFromTheFront:
+        """Those behind the oldest."""
+
+    def __getitem__(self, place: Any) -> Any:
+        path().demand("the position is in the tuple", self.length > 0)
+        if type(place) is slice and place.start == 1 and place.stop is None:
+            return self._later()
+        if type(place) is int and place == 0:
+            return PlanInFlight(self.oldest)
+        raise NotFollowedError("of the plans in flight, only the oldest is read")
+
+    def symbolic_length(self) -> SymbolicInteger:
+        """`len`."""
+        return SymbolicInteger(self.length)
+
+    def __len__(self) -> NoReturn:
+        raise NotFollowedError("`len` of plans in flight cannot be followed")
+
+    def __bool__(self) -> bool:
+        return path().branch(self.length > 0)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
-class Flight:
+class Flight(ReadFromTheFront):
     """The plans in flight."""
 
     counted: Term
@@ -316,14 +347,6 @@ class Flight:
         """Any plans."""
         return Flight.fresh(name)
 
-    def __getitem__(self, place: Any) -> Any:
-        path().demand("the position is in the tuple", self.length > 0)
-        if type(place) is slice and place.start == 1 and place.stop is None:
-            return self._later()
-        if type(place) is int and place == 0:
-            return PlanInFlight(self.oldest)
-        raise NotFollowedError("of the plans in flight, only the oldest is read")
-
     def _later(self) -> Flight:
         """Those behind the oldest: they count for no other requests."""
         if self.behind is not None:
@@ -331,16 +354,6 @@ class Flight:
         later = Flight.fresh("plans", length=self.length - 1)
         path().assume(every(INTEGER, lambda request: z3.Implies(later.counted[request], self.counted[request])))
         return later
-
-    def symbolic_length(self) -> SymbolicInteger:
-        """`len`."""
-        return SymbolicInteger(self.length)
-
-    def __len__(self) -> NoReturn:
-        raise NotFollowedError("`len` of plans in flight cannot be followed")
-
-    def __bool__(self) -> bool:
-        return path().branch(self.length > 0)
 
 
 class TermsOfPart(NamedTuple):

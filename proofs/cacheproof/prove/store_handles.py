@@ -22,7 +22,7 @@ REQUEST, POSITION = z3.Ints("request position")
 READER, AT = z3.Ints("reader at")
 
 
-def nobody(request: Term) -> Term:
+def no_request(request: Term) -> Term:
     """It is said of all requests."""
     return z3.BoolVal(False)
 
@@ -62,7 +62,7 @@ def acknowledged(workers: Any, slot: Term) -> Term:
     return z3.ForAll([READER], z3.Implies(inside, workers.cells[READER][slot]))
 
 
-def tickets_are_held(config: Any, store: Store, exempt: Exempt = nobody) -> SymbolicBoolean:
+def tickets_are_held(config: Any, store: Store, exempt: Exempt = no_request) -> SymbolicBoolean:
     """Each ticket is that of a handle to a live chunk which a request holds, and which is not revoked."""
     tickets, requests = store.tickets, store.requests
     slot = z3.Const("slot", SLOT.sort)
@@ -82,7 +82,7 @@ def tickets_are_held(config: Any, store: Store, exempt: Exempt = nobody) -> Symb
     )
 
 
-def standing_have_tickets(config: Any, store: Store, exempt: Exempt = nobody) -> SymbolicBoolean:
+def standing_have_tickets(config: Any, store: Store, exempt: Exempt = no_request) -> SymbolicBoolean:
     """A handle that a request holds, and that is not revoked, has a ticket until every worker has acknowledged it."""
     requests, slot = store.requests, slot_of(REQUEST, POSITION)
     standing = handle_of(requests, REQUEST, POSITION)["standing"] == 1

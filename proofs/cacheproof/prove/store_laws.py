@@ -108,7 +108,7 @@ def contents_are_known(config: Any, store: Store) -> SymbolicBoolean:
 
 
 def handles_are_counted(config: Any, store: Store) -> SymbolicBoolean:
-    """For each chunk as many handles as there are tickets for it, and none for what is not live."""
+    """A live chunk has as many handles as there are tickets for it; any other has none."""
     counts, issued = store.tickets.tally.counts, store.issued
 
     def right(one: Term) -> Term:

@@ -42,7 +42,7 @@ SCRIPT: tuple[Operation, ...] = (*WRITTEN, *READ, *SHORT, *REST, *ENDED)
 """Two chunks, read and given up; a writer that dies while one is read; and a chunk after that."""
 
 FEW = 15
-"""About so many states or steps are looked at that satisfy a property, and as many that do not."""
+"""The number of states or steps that satisfy a property, and of others that do not; each is looked at."""
 
 VIEW = COMPONENT.normative.view
 
