@@ -37,7 +37,7 @@ from cacheproof.prove.publication_states import (
     whole,
     written_at,
 )
-from cacheproof.prove.ring_chunks import EMBEDDED, contiguous, seen
+from cacheproof.prove.ring_chunks import contiguous, of_its_ring, seen
 from cacheproof.prove.ring_memory import AT as UNIT_AT
 from cacheproof.prove.ring_memory import is_between
 from cachespec.publication.configuration import FIELDS
@@ -224,14 +224,7 @@ def named(name: str, statement: str, formula: Formula) -> Invariant:
 
 
 INVARIANTS = (
-    *(
-        Invariant(
-            one.name,
-            one.statement,
-            lambda config, exchange, one=one: one.holds(plain_ring_config(config), exchange.ring),  # type: ignore[misc]  # mypy: lambda with a default
-        )
-        for one in EMBEDDED
-    ),
+    *of_its_ring(plain_ring_config),
     named("SHM-2", "every unanswered handle names a live chunk", handles_lead_to_live_chunks),
     named("SHM-2/visible", "a chunk with a handle is visible in full and stays visible", published_is_visible),
     named("SHM-3", "the count of a reader is 1 if it has answered and 0 otherwise", counts_are_answers),

@@ -317,6 +317,15 @@ EMBEDDED = (
 """The invariants of a ring, for a component that embeds it."""
 
 
+def of_its_ring(ring_config: Callable[[Any], Any] = lambda config: config) -> tuple[Invariant, ...]:
+    """The same, of a component whose state has the ring as `ring`; `ring_config` makes the ring's configuration."""
+
+    def embedded(one: Invariant) -> Invariant:
+        return Invariant(one.name, one.statement, lambda config, state: one.holds(ring_config(config), state.ring))
+
+    return tuple(map(embedded, EMBEDDED))
+
+
 REFUSES = z3.Function("refuses", MEMBERS, INTEGERS, INTEGERS, *[z3.IntSort()] * 7, z3.BoolSort())
 """Whether `reserve` refuses: any function of what it is given, so that it answers twice alike."""
 

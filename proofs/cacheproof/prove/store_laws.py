@@ -10,7 +10,7 @@ import z3  # type: ignore[import-untyped]  # z3 ships no types
 from cacheproof.prove.containers import some, someone_counts
 from cacheproof.prove.executor import SymbolicBoolean, Term, assume, both, integer_term
 from cacheproof.prove.proof import Invariant, Law, Move
-from cacheproof.prove.ring_chunks import EMBEDDED, FIRST, Geometry, gone_are_listed, oldest_went
+from cacheproof.prove.ring_chunks import FIRST, Geometry, gone_are_listed, of_its_ring, oldest_went
 from cacheproof.prove.sequences import length
 from cacheproof.prove.states import same_map
 from cacheproof.prove.store_handles import (
@@ -135,13 +135,8 @@ def epoch_is_a_number(config: Any, store: Store) -> SymbolicBoolean:
     return both(store.epoch >= 0)
 
 
-def in_the_store(invariant: Invariant) -> Invariant:
-    """An invariant of the ring, of that in the store."""
-    return Invariant(invariant.name, invariant.statement, lambda config, store: invariant.holds(config, store.ring))
-
-
 BOOKS_ARE_RIGHT = (
-    *map(in_the_store, EMBEDDED),
+    *of_its_ring(),
     Invariant(
         "SHM-4",
         "index, owners, counts, marks and ring list the same chunks, except chunks that are withdrawn from hand-out",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import z3  # type: ignore[import-untyped]  # z3 ships no types
@@ -208,7 +207,6 @@ def parts_are_stored_once(move: Move) -> SymbolicBoolean:
 
 # Requests -----------------------------------------------------------------------------------------------------------
 
-Moved = Callable[[Term], Term]
 MOVES: dict[type[Operation], tuple[tuple[int, ...], int]] = {
     Render: ((ABSENT,), RENDERING),
     Send: ((RENDERING,), WAITING),
