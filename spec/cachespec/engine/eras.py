@@ -28,6 +28,7 @@ from cachespec.mirror.era_state import State as Mirror
 from cachespec.mirror.eras import M1, M2, M3
 from cachespec.mirror.faults import ResetReceiver
 from cachespec.mirror.operations import Deliver, Expire, Join, Render, Retry, Transmit
+from cachespec.object_store import COMPONENT as STORE
 from cachespec.object_store.configuration import Config as StoreConfig
 from cachespec.object_store.eras import M1 as M1_STORE
 from cachespec.object_store.eras import M2 as M2_STORE
@@ -113,12 +114,12 @@ RESETS_AT_ONCE = engine(
 
 IN_STATES = {
     rule.name
-    for part in (MIRROR, SCHEDULER)
+    for part in (MIRROR, STORE, SCHEDULER)
     for rules in (part.safety, part.progress)
     for rule in rules
     if rule.name not in OF_OTHERS
 }
-"""Properties of mirror and scheduler that an engine is held to; steps are checked where these parts are alone."""
+"""Properties of its parts that an engine is held to; steps are checked where these parts are alone."""
 
 
 def in_states(exempt: Mapping[str, str]) -> dict[str, str]:
