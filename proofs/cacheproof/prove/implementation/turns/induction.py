@@ -8,7 +8,7 @@ turn to turn, and the pool that a call alone would find, are related by an invar
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import Any, NamedTuple
 
@@ -24,6 +24,7 @@ from cacheproof.prove.implementation.tensors import CellTensor
 from cacheproof.prove.implementation.turns.tracing import Function, Inputs, Traced, traced_burst
 from cacheproof.prove.implementation.turns.turn import (
     PADDED,
+    PLACES,
     ROW_SIZE,
     ROWS,
     RUNNING,
@@ -31,10 +32,12 @@ from cacheproof.prove.implementation.turns.turn import (
     TURNS,
     WRAPPED,
     Column,
+    Shared,
     Turn,
     Value,
     Write,
     Written,
+    added,
 )
 
 STATEMENTS = {
@@ -72,6 +75,22 @@ class Situation:
     carried: Carried
     position: Cell
     """How many turns are before this one."""
+    finished: Carried
+    """What the last turn of the burst hands on."""
+
+
+QUEUE = "order"
+"""The column that is the queue."""
+
+
+class Queue(NamedTuple):
+    """Some places of the queue, one after the other, before they are wrapped; no element is in two of them."""
+
+    first: Cell
+    behind: Cell
+    """The place behind the last one."""
+    cells: Cell
+    """How many cells the buffer has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +124,11 @@ class ManyTurns:
     """`(column, place) -> condition`: whether the place means nothing."""
     ends: bool = True
     """Whether a turn that is refused or not answered ends the burst."""
+    shared: Mapping[str, int] = field(default_factory=dict)
+    """Columns from which a turn takes at least one for each place that it names, with the least number that is left:
+    several turns may name a place."""
+    queue: Callable[[Situation], Queue] | None = None
+    """The places that the burst writes to."""
     apart: Callable[[Situation, Situation], Iterable[Cell]] = lambda _, __: ()
     """What is promised of two turns with different rows."""
     says: str = ""
@@ -216,6 +240,9 @@ class _Induction:
     def kept(self) -> Iterator[Claim]:
         """From turn to turn."""
         after = self.one.afterwards
+        for one in self.one.many.shared:
+            known = [*self.one.premises, cells.inverse(self.burst.spare(one.column.name, one.place))]
+            yield f"what the turn takes from {one.column.name}", known, cells.at_most(one.own, -1)
         for number, condition in enumerate(self.burst.invariant(after)):
             yield f"part {number} of the invariant", self.one.premises, condition
         for name, finds in self.burst.numbers.items():
@@ -274,6 +301,8 @@ class _Induction:
                     yield f"{name} is read", known, cells.some((elsewhere, self._changes_nothing(written, write)))
                 for other in others.writes:
                     yield f"{name} is written", known, self._agree(written, write, other)
+                    if self.burst.queue is not None and name == QUEUE:
+                        yield f"{name} gets an element twice", known, self._differ(write, other)
 
     def _two_turns(self) -> list[Cell]:
         """What is known of two turns with different rows."""
@@ -283,8 +312,20 @@ class _Induction:
             *self.other.premises,
             cells.inverse(cells.equal(mine, its)),
             *_rows_apart(mine, its),
+            *self._in_order(),
+            *self.one.places,
+            *self.other.places,
             *self.burst.apart(self.one.situation, self.other.situation),
         ]
+
+    def _in_order(self) -> Iterator[Cell]:
+        """One of both turns comes first; a running sum of truth values has not fallen until the other one."""
+        one, other = self.one, self.other
+        yield cells.inverse(cells.equal(one.situation.position, other.situation.position))
+        for first, then in ((one, other), (other, one)):
+            is_first = cells.less(first.situation.position, then.situation.position)
+            for name in sorted(first.many.counts):
+                yield z3.Implies(is_first, first.many.next[name] <= then.carried[name])
 
     def _same(self, written: Written, mine: Write, its: Write) -> Cell:
         same = cells.every((cells.equal(mine.place, its.place), cells.equal(mine.value, its.value)))
@@ -295,8 +336,9 @@ class _Induction:
         return cells.some((cells.equal(write.value, there), self.burst.spare(written.column.name, write.place)))
 
     def _agree(self, written: Written, one: Write, other: Write) -> Cell:
-        """Two writes of different turns: in different places, alike, or one of them changes nothing."""
+        """Two writes of different turns: in different places, alike, sums, or one of them changes nothing."""
         return cells.some((
+            one.adds and other.adds,
             cells.inverse(cells.equal(one.place, other.place)),
             cells.equal(one.value, other.value) if not one.adds else False,
             self._changes_nothing(written, one),
@@ -304,27 +346,38 @@ class _Induction:
         ))  # fmt: skip
 
 
+    def _differ(self, one: Write, other: Write) -> Cell:
+        """Two different elements are put into the queue; or one of both is not put there."""
+        outside = (self.burst.spare(QUEUE, write.place) for write in (one, other))
+        return cells.some((*outside, cells.inverse(cells.equal(one.value, other.value))))
+
+
 class _OneOfMany:
     """One turn: as one of many, as the end of a shorter burst, and as a call alone in the pool that it finds."""
 
     def __init__(self, burst: ManyTurns, traced: Traced, single: Traced, name: str) -> None:
         self.burst, self.traced = burst, traced
-        fixed = {key: _fixed(key, like) for key, like in traced.inputs.fixed.items()}
+        fixed = {key: _fixed(key, like, traced.widths.get(key)) for key, like in traced.inputs.fixed.items()}
         turns = {key: CellTensor((1,), torch.int64, (z3.Int(f"{name}.{key}"),)) for key in traced.inputs.turns}
         probe = Turn(traced, {**fixed, **turns}, None)
         self._ask_all(probe)
-        carried = {key: _unknown(f"{name}.{key}", value) for key, value in probe.next.items()}
+        self.carried = carried = {key: _unknown(f"{name}.{key}", value) for key, value in probe.next.items()}
         if self._sorted(carried).counts != burst.carries:
             raise NotFollowedError(f"the graph carries over {self._sorted(carried).counts}, and not {burst.carries}")
+        finished = {key: _unknown(f"finished.{key}", value) for key, value in probe.next.items()}
         inputs: dict[str, Value] = {**fixed, **turns}
         plain = {key: value.cells[0] for key, value in inputs.items() if isinstance(value, CellTensor)}
         position = z3.Int(f"{name}.position")
-        self.situation = Situation(plain, self._sorted(carried), position)
-        self.many = Turn(traced, inputs, carried)
+        self.situation = Situation(plain, self._sorted(carried), position, self._sorted(finished))
+        self.many = Turn(traced, inputs, carried, name=name, position=position)
         self._ask_all(self.many)
-        self.before = Turn(traced, inputs, carried, total=True)
-        self.afterwards = Situation(plain, self._sorted(self.many.next), position + 1)
-        found = {key: CellTensor((), torch.int64, (finds(self.situation),)) for key, finds in burst.numbers.items()}
+        self.counted = [self.many.next[key] <= finished[key] for key in sorted(self.many.counts)]
+        self.before = Turn(traced, inputs, carried, total=True, name=name, position=position)
+        self.afterwards = replace(self.situation, carried=self._sorted(self.many.next), position=position + 1)
+        found: dict[str, Value] = {
+            key: CellTensor((), torch.int64, (finds(self.situation),)) for key, finds in burst.numbers.items()
+        }
+        found |= {key: self._as_found(key, fixed[key]) for key in burst.shared}
         self.alone = Turn(single, {**inputs, **found}, None)
         self.reads = self.many.reads
         self.reached = burst.is_reached(self.situation)
@@ -344,13 +397,54 @@ class _OneOfMany:
             turn.cells(name)
 
     @property
+    def places(self) -> Iterator[Cell]:
+        """No more places than cells, one after the other, are in different cells."""
+        if self.burst.queue is None:
+            return
+        queue = self.burst.queue(self.situation)
+        yield queue.behind - queue.first <= queue.cells
+        for place in self.many.wrapped:
+            yield z3.And(WRAPPED(place) >= 0, WRAPPED(place) < queue.cells)
+            yield z3.Implies(z3.And(queue.first <= place, place < queue.behind), PLACES(WRAPPED(place)) == place)
+
+    def _as_found(self, name: str, column: Value) -> Value:
+        """A shared column as the call alone finds it: with what the turns before have taken."""
+        if not isinstance(column, Column):
+            raise NotFollowedError(f"{name} is no column")
+        return replace(column, added=lambda place: added(name, self.many.name, "before")(term(place)))
+
+    @property
     def premises(self) -> list[Cell]:
-        """The invariant, and what is promised."""
+        """The invariant, what is promised, and what is known of sums over other turns."""
         return [
             z3.And(self.situation.position >= 0, self.situation.position < TURNS),
             *self.burst.invariant(self.situation),
             *self.promised,
+            *self.counted,
+            *(self._of_others(one) for one in self.many.shared),
         ]
+
+    def _of_others(self, one: Shared) -> Cell:
+        """No turn adds anything but what it takes, so the turns behind have taken something if one of them names it."""
+        position = self.situation.position
+        if one.column.name not in self.burst.shared or not self._is_named(one):
+            raise NotFollowedError(f"what several turns add to {one.column.name} is not followed")
+        known = z3.And(
+            one.last >= position,
+            one.last < TURNS,
+            one.before <= 0,
+            z3.If(one.last == position, one.behind == 0, one.behind < 0),
+            one.after >= self.burst.shared[one.column.name],
+        )
+        return cells.some((self.burst.spare(one.column.name, one.place), known))
+
+    def _is_named(self, one: Shared) -> bool:
+        """The turn adds to the element; the elements of which the last turn is asked for are those that it adds to."""
+        if not any(cells.same(one.place, place) for place in one.named):
+            return False
+        pairs = (zip(one.named, named, strict=True) for named in self.many.named if len(named) == len(one.named))
+        alike = [all(cells.same(*pair) for pair in both) for both in pairs]
+        return all(alike) and len(alike) == len(self.many.named)
 
     @property
     def promised(self) -> list[Cell]:
@@ -364,12 +458,12 @@ class _OneOfMany:
 
     def at_first(self) -> Situation:
         """What is carried over to the first turn."""
-        return Situation(self.situation.inputs, self._sorted(self.many.start), 0)
+        return replace(self.situation, carried=self._sorted(self.many.start), position=0)
 
 
-def _fixed(name: str, like: Any) -> Value:
+def _fixed(name: str, like: Any, width: int | None) -> Value:
     if like.shape:
-        return Column(name, like.dtype)
+        return Column(name, like.dtype, width)
     return CellTensor((), like.dtype, (z3.Int(name),))
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.fx import GraphModule, Node
+from torch.fx import Graph, GraphModule, Node
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from cacheproof.prove.executor import NotFollowedError
@@ -24,6 +24,9 @@ MANY = (13, 17)
 
 CONSTANT = "get_attr"
 """How a node of a constant is marked."""
+
+FRESH = ("aten.full_like.default", "aten.full.default")
+"""Kinds whose result is a tensor that nothing else holds."""
 
 Place = tuple[str, int]
 """The name of a node, and the position of one of its arguments."""
@@ -67,6 +70,8 @@ class Traced:
     """Numbers that are not the same in all graphs."""
     constants: Mapping[Place, tuple[Numbers, ...]]
     """Constants of the graph: their elements."""
+    widths: Mapping[str, int]
+    """Of each argument with two axes, how many elements a row has; 0 if it is not as many in both pools."""
 
     def node_of(self, result: str) -> Node:
         """The node of a result."""
@@ -98,6 +103,7 @@ def traced_burst(
 
         flat(*inputs.examples(turns))  # numbers that are made once are made now: otherwise the first graph makes them
         module = make_fx(flat)(*inputs.examples(turns))
+        _without_copies(module.graph)
         module.graph.eliminate_dead_code()
         return module
 
@@ -119,7 +125,26 @@ def traced_burst(
                 constants[first.name, place] = _elements(modules, given)
             elif type(given[0]) is int and len(set(given)) > 1:
                 numbers[first.name, place] = given
-    return Traced(modules[0], pool, tuple(names), frozenset(of_turns), numbers, constants)
+    rows_of = {
+        name: (like.shape[1], larger.fixed[name].shape[1]) for name, like in pool.fixed.items() if like.dim() == 2
+    }
+    widths = {name: width if width == its else 0 for name, (width, its) in rows_of.items()}
+    return Traced(modules[0], pool, tuple(names), frozenset(of_turns), numbers, constants, widths)
+
+
+def _without_copies(graph: Graph) -> None:
+    """A tensor of one turn may be a view where one of several is a copy: both hold the same elements.
+
+    Raises `NotFollowedError` if something that is not made for it is written in place.
+    """
+    for node in [one for one in graph.nodes if one.op == "call_function"]:
+        if str(node.target) == "aten.clone.default":
+            node.replace_all_uses_with(node.args[0])
+            graph.erase_node(node)
+        elif str(node.target) == "aten._unsafe_view.default":
+            node.target = torch.ops.aten.view.default
+        elif "_." in str(node.target) and (str(node.args[0].target) not in FRESH or len(node.args[0].users) > 1):
+            raise NotFollowedError(f"{node.name} writes in place")
 
 
 def _is_constant(argument: Any) -> bool:

@@ -1,13 +1,14 @@
 """One turn of many: the graph of one turn, in which running sums go on from the turns before.
 
 Of the turns before, only what the graph itself carries over is known: for each running sum its value before this turn,
-and for each tensor that is moved by one turn its element of the turn before. The same graph with nothing carried over
-is the call for one turn alone.
+and for each tensor that is moved by one turn its element of the turn before. What the other turns have added to an
+element of a column is unknown, and so is the last turn that names it. The same graph with nothing carried over is the
+call for one turn alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from operator import getitem
 from typing import Any
@@ -29,11 +30,12 @@ from cacheproof.prove.implementation.turns.tracing import CONSTANT, MANY, Number
 WITHIN_A_TURN = frozenset({
     *elementwise.KINDS, "aten._to_copy.default", "aten.view.default", "aten.unsqueeze.default", "aten.expand.default",
     "aten.full_like.default", "aten.zeros_like.default", "aten.ones_like.default", "aten.lift_fresh_copy.default",
-    "aten.clone.default",
+    "aten.flip.default",
 })  # fmt: skip
 """Kinds that give each turn a result of the tensors of this turn alone."""
 RUNNING, TOTAL, PADDED = "aten.cumsum.default", "aten.sum.default", "aten.constant_pad_nd.default"
-MASKED = "aten.bitwise_and.Tensor"
+MASKED, NUMBERED, FLIPPED = "aten.bitwise_and.Tensor", "aten.arange.default", "aten.flip.default"
+FILLED, SCALAR, LOWERED = "aten.full_like.default", "aten.scalar_tensor.default", "aten.scatter_reduce_.two"
 TURNS = z3.Int("turns")
 """The number of turns of the burst."""
 
@@ -44,11 +46,15 @@ class Column:
 
     name: str
     dtype: torch.dtype
+    width: int | None = None
+    """How many elements a row has, of a tensor with two axes; 0 if that is unknown, None if there are no rows."""
+    added: Callable[[Cell], Cell] = lambda _: 0
+    """What has been added to the element of a place before."""
 
     def at(self, place: Cell) -> Cell:
         """The element of a place."""
         sort = z3.BoolSort() if self.dtype == torch.bool else z3.IntSort()
-        return z3.Function(self.name, z3.IntSort(), sort)(cells.term(place))
+        return cells.add(z3.Function(self.name, z3.IntSort(), sort)(cells.term(place)), self.added(place))
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +74,40 @@ class Written:
     writes: tuple[Write, ...]
 
 
-Value = CellTensor | Column | Written
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """A new column that holds this number everywhere, and then the least of what turns put into it."""
+
+    number: int
+    writes: tuple[Write, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """An element to which several turns add, read when all have added to it."""
+
+    column: Column
+    place: Cell
+    before: Cell
+    """What the turns before this one add to it."""
+    own: Cell
+    behind: Cell
+    """What the turns behind this one add to it."""
+    named: tuple[Cell, ...]
+    """All places to which this turn adds."""
+
+    @property
+    def last(self) -> Cell:
+        """The last turn that names the element."""
+        return LAST(cells.term(self.place))
+
+    @property
+    def after(self) -> Cell:
+        """The element when all turns have added to it."""
+        return cells.total((self.column.at(self.place), self.before, self.own, self.behind))
+
+
+Value = CellTensor | Column | Written | Marks
 
 
 @dataclass(slots=True)
@@ -83,12 +122,24 @@ class Turn:
     inputs: Mapping[str, Value]
     carried: Mapping[str, Cell] | None
     total: bool = False
+    name: str = "turn"
+    """Unknown numbers of this turn have names that begin with it."""
+    position: Cell = 0
+    """How many turns are before this one."""
     next: dict[str, Cell] = field(default_factory=dict)
     """What the turn after this one gets."""
     start: dict[str, Cell] = field(default_factory=dict)
     """What the first turn gets."""
     reads: list[tuple[Column, Cell]] = field(default_factory=list)
     """Places of columns that are read."""
+    shared: list[Shared] = field(default_factory=list)
+    """Elements that are read when all turns have added to them."""
+    counts: set[str] = field(default_factory=set)
+    """Running sums of truth values: they never fall."""
+    wrapped: list[Cell] = field(default_factory=list)
+    """Places of the queue that are wrapped, as they were before."""
+    named: list[tuple[Cell, ...]] = field(default_factory=list)
+    """Places of which the last turn that names them is asked for."""
     _known: dict[Node, Any] = field(default_factory=dict)
 
     def result(self, name: str) -> Value:
@@ -137,21 +188,34 @@ class Turn:
         if (node.name, place) in self.traced.constants:
             example = of(getattr(self.traced.module, str(argument.target)))
             return replace(example, cells=tuple(map(self._number, self.traced.constants[node.name, place])))
-        if (node.name, place) in self.traced.numbers and str(node.target) in elementwise.KINDS:
-            return CellTensor((), torch.int64, (self._number(self.traced.numbers[node.name, place]),))
+        numbers, name = self.traced.numbers.get((node.name, place)), str(node.target)
+        if numbers is not None and name in elementwise.KINDS:
+            return CellTensor((), torch.int64, (self._number(numbers),))
+        if numbers is not None and name in (FILLED, SCALAR):
+            return self._number(numbers)
+        if numbers is not None and numbers[0] != numbers[-1]:
+            raise NotFollowedError(f"{name} of a number that depends on the pool is not followed")
         return argument
 
     def _called(self, node: Node, name: str, arguments: Any, keywords: Any) -> Any:
         call = Call(node.target, Duties(), results_of(node))  # type: ignore[arg-type]  # of a call it is a function
-        if isinstance(arguments[0], Column | Written):
+        if isinstance(arguments[0], Column | Written | Marks):
             return self._of_column(name, arguments)
         of_turns = [one for one in node.all_input_nodes if one.name in self.traced.of_turns]
         if name == MASKED and call.dtype != torch.bool:
-            return call.tensor([wrapped(a, b) for a, b in elementwise.pairs(call, *arguments)])
+            made = [wrapped(a, b) for a, b in elementwise.pairs(call, *arguments)]
+            self.wrapped += [one.arg(0) for one in made]
+            return call.tensor(made)
         if of_turns and name in (RUNNING, TOTAL):
             return self._summed(node, call, name, arguments)
         if of_turns and name == PADDED:
             return self._moved_on(node, call, arguments)
+        if name == SCALAR:
+            return call.tensor(arguments[:1])
+        if name == NUMBERED and node.name in self.traced.of_turns:
+            return call.tensor([self.position])
+        if name == FLIPPED and 0 in arguments[1]:
+            raise NotFollowedError(f"{name} of the order of the turns is not followed")
         if name in NOT_LINEAR and call.dtype != torch.bool:
             return call.tensor([NOT_LINEAR[name](a, b) for a, b in elementwise.pairs(call, *arguments)])
         if of_turns and self.carried is not None and name not in WITHIN_A_TURN and not self._is_shifted(node):
@@ -168,6 +232,8 @@ class Turn:
             raise NotFollowedError(f"{name} along another axis than that of the turns is not followed")
         before: Cell = 0 if self.carried is None else self.carried[node.name]
         self.start[node.name] = 0
+        if tensor.dtype == torch.bool:
+            self.counts.add(node.name)
         sums = [before]
         for cell in tensor.cells:
             sums.append(cells.add(sums[-1], cells.number(cell)))
@@ -197,19 +263,64 @@ class Turn:
     def _of_column(self, name: str, arguments: Any) -> Any:
         source, *rest = arguments
         if name == "aten.view.default":
-            return source
-        if name == "aten.index_select.default" and isinstance(source, Column):
-            index = rest[1]
-            self.reads += [(source, cell) for cell in index.cells]
-            return CellTensor(index.shape, source.dtype, tuple(source.at(cell) for cell in index.cells))
-        if name in ("aten.scatter.src", "aten.scatter.value", "aten.scatter_add.default"):
-            _, index, values = rest
-            whole = values.cells if isinstance(values, CellTensor) else (values,) * len(index.cells)
-            adds = name == "aten.scatter_add.default"
-            made = tuple(Write(place, value, adds) for place, value in zip(index.cells, whole, strict=True))
+            return replace(source, width=None) if isinstance(source, Column) else source
+        if name == "aten.index_select.default" and rest[0] == 0:
+            return self._selected(source, rest[1])
+        if name == FILLED:
+            return Marks(rest[0])
+        if name == LOWERED and isinstance(source, Marks) and rest[3] == "amin":
+            return replace(source, writes=(*source.writes, *_writes(rest[1], rest[2], adds=False)))
+        if name in ("aten.scatter.src", "aten.scatter.value", ADDED) and not isinstance(source, Marks):
             before = source if isinstance(source, Written) else Written(source, ())
-            return Written(before.column, (*before.writes, *made))
+            return Written(before.column, (*before.writes, *_writes(rest[1], rest[2], adds=name == ADDED)))
         raise NotFollowedError(f"{name} of a whole column is not followed")
+
+    def _selected(self, source: Column | Written | Marks, index: CellTensor) -> CellTensor:
+        """The elements, or whole rows, of these places."""
+        if isinstance(source, Marks):
+            return CellTensor(index.shape, torch.int64, tuple(self._least(source, index.cells)))
+        if isinstance(source, Written):
+            return CellTensor(index.shape, source.column.dtype, tuple(self._added_to(source, index.cells)))
+        if source.width == 0:
+            raise NotFollowedError(f"rows of {source.name} are not followed: their size is unknown")
+        if source.width is None:
+            places, shape = index.cells, index.shape
+        else:
+            shape = (*index.shape, source.width)
+            places = tuple(cells.multiply(row, source.width) + at for row in index.cells for at in range(source.width))
+        self.reads += [(source, place) for place in places]
+        return CellTensor(shape, source.dtype, tuple(map(source.at, places)))
+
+    def _added_to(self, written: Written, places: Iterable[Cell]) -> Iterator[Cell]:
+        """What is there when all turns have added to it."""
+        if not all(write.adds for write in written.writes):
+            raise NotFollowedError("what is read after it was written is not followed")
+        named = tuple(one.place for one in written.writes)
+        for place in places:
+            own = cells.total(cells.choose(cells.equal(one.place, place), one.value, 0) for one in written.writes)
+            if self.carried is None:
+                yield cells.add(written.column.at(place), own)
+                continue
+            both = (added(written.column.name, self.name, side)(cells.term(place)) for side in ("before", "behind"))
+            before, behind = both
+            self.shared.append(Shared(written.column, place, before, own, behind, named))
+            yield self.shared[-1].after
+
+    def _least(self, marks: Marks, places: tuple[Cell, ...]) -> Iterator[Cell]:
+        """The least number that is put there; of many turns, each has to put its position with the other sign."""
+        if self.carried is not None:
+            turns = (z3.simplify(cells.term(cells.add(write.value, self.position))) for write in marks.writes)
+            if not all(z3.is_int_value(one) and one.as_long() == 0 for one in turns):
+                raise NotFollowedError("the least of anything but of turns that are counted downwards is not followed")
+            named = tuple(write.place for write in marks.writes)
+            if not all(any(cells.same(place, one) for one in named) for place in places):
+                raise NotFollowedError("the least number of a place that the turn does not name is not followed")
+            self.named.append(named)
+            yield from (-LAST(cells.term(place)) for place in places)
+            return
+        for place in places:
+            mine = (cells.choose(cells.equal(one.place, place), one.value, marks.number) for one in marks.writes)
+            yield cells.fold(cells.smaller, mine)
 
     def _number(self, numbers: Numbers) -> Cell:
         """A number that may depend on the number of turns, as a sum with it, or on the sizes of the pool."""
@@ -225,8 +336,26 @@ class Turn:
         return cells.add(one - slope, cells.multiply(slope, turns))
 
 
+def _writes(index: CellTensor, values: CellTensor | int, *, adds: bool) -> Iterator[Write]:
+    """What a turn puts into these places, or adds to them."""
+    whole = values.cells if isinstance(values, CellTensor) else (values,) * len(index.cells)
+    return (Write(place, value, adds) for place, value in zip(index.cells, whole, strict=True))
+
+
+ADDED = "aten.scatter_add.default"
+LAST = z3.Function("last turn", z3.IntSort(), z3.IntSort())
+"""The last turn of the burst that names an element."""
+
+
+def added(column: str, turn: str, side: str) -> Any:
+    """What the turns on this side of one turn, before it or behind it, add to each element of a column."""
+    return z3.Function(f"{turn}.{column}.{side}", z3.IntSort(), z3.IntSort())
+
+
 WRAPPED = z3.Function("wrapped", z3.IntSort(), z3.IntSort())
 """A place of the free queue as a cell of its buffer: the rest after division by the size, which is a power of two."""
+PLACES = z3.Function("place", z3.IntSort(), z3.IntSort())
+"""Of the places that are one after the other, no more than the buffer has cells, the one that is in a cell."""
 ROW_SIZE = z3.Int("row size")
 """How many cells a row of a table has."""
 ROWS = z3.Function("row", z3.IntSort(), z3.IntSort())

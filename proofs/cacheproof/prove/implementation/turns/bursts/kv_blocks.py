@@ -1,4 +1,4 @@
-"""`kv_blocks`: slots for any number of requests, and a decode step of any number of requests."""
+"""`kv_blocks`: slots, a decode step and the end of any number of requests."""
 
 from __future__ import annotations
 
@@ -10,24 +10,25 @@ import z3  # type: ignore[import-untyped]  # z3 ships no types
 from torch import Tensor
 
 from cacheimpl.answer import UNANSWERED
-from cacheimpl.kv_blocks import configuration, decoding, execution, slots
+from cacheimpl.kv_blocks import configuration, decoding, execution, releasing, slots
 from cacheimpl.kv_blocks.state import Config, Pool, empty
 from cacheproof.prove.implementation import cells
 from cacheproof.prove.implementation.cells import Cell
-from cacheproof.prove.implementation.turns.induction import ManyTurns, Situation
+from cacheproof.prove.implementation.turns.induction import ManyTurns, Queue, Situation
 from cacheproof.prove.implementation.turns.tracing import Function, Inputs
-from cacheproof.prove.implementation.turns.turn import ROW_SIZE, ROWS, TIMES, TURNS, wrapped
+from cacheproof.prove.implementation.turns.turn import PARTS, ROW_SIZE, ROWS, TIMES, TURNS, wrapped
 
-SIZES = ((3, 4, 9), (6, 10, 20))
+Sizes = tuple[tuple[int, int, int], tuple[int, int, int]]
+SIZES: Sizes = ((3, 4, 9), (6, 10, 20))
 """Requests, blocks of each, and blocks of two pools. No size of one pool is a number of turns or another size of it."""
 SPARE, NULL, NOBODY, MASK = (z3.Int(name) for name in ("size.19.76", "size.9.20", "size.3.6", "size.15.31"))
 """The unknown numbers of the graph that stand for the cell that means nothing, for no block, for no request, and for
 the mask of the queue's buffer."""
 
 
-def pools(*operands: str) -> tuple[Inputs, Inputs]:
+def pools(*operands: str, sizes: Sizes = SIZES) -> tuple[Inputs, Inputs]:
     """The tensors of both pools, and these operands of each turn."""
-    return tuple(Inputs(_tensors(*sizes), operands) for sizes in SIZES)  # type: ignore[return-value]  # there are two
+    return tuple(Inputs(_tensors(*one), operands) for one in sizes)  # type: ignore[return-value]  # there are two
 
 
 def _tensors(requests: int, positions: int, blocks: int) -> dict[str, Tensor]:
@@ -258,4 +259,114 @@ COMMIT = ManyTurns(
     says="at most 1 block of a turn becomes full",
 )
 
-BURSTS = (allocate_slots(1), allocate_slots(2), EXECUTED, SERVED, COMMIT)
+# Release -------------------------------------------------------------------------------------------------------------
+
+HELD = 4
+"""The most blocks of a table. Its row has one cell more, which holds no block."""
+SIZES_OF_TABLES: Sizes = ((3, HELD, 9), (6, HELD, 20))
+NOWHERE, NOTHING = z3.Int("size.16.32"), z3.Int("size.19.34")
+"""The unknown numbers of these graphs that stand for the cell outside of the queue, and for the last of the tables."""
+
+
+def releasing_all(given: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+    """`free_request`: what is in flight is written, and each block goes to its end of the queue."""
+    config, pool = taken_apart(given)
+    after, codes = releasing.free_request(config, pool, given["requests"])
+    return {"codes": codes, **after._asdict()}
+
+
+def withdrawing_all(given: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+    """`withdraw`: the same, and what is in flight is not written."""
+    config, pool = taken_apart(given)
+    after, codes = releasing.withdraw(config, pool, given["requests"])
+    return {"codes": codes, **after._asdict()}
+
+
+def freed_are_counted(situation: Situation) -> Iterator[Cell]:
+    """The running sums of the blocks for the front and for the back of the queue are their sums."""
+    (front, back), (all_front, all_back), _ = situation.carried
+    yield z3.And(front >= 0, back >= 0, front == all_front, back == all_back)
+
+
+def cells_of(row: Cell) -> list[Cell]:
+    """What the cells of a row of the tables hold."""
+    return [column("tables")(row * (HELD + 1) + place) for place in range(HELD + 1)]
+
+
+def promised_of_tables(situation: Situation) -> Iterator[Cell]:
+    """The pool is in form: a table holds its blocks, each of them once; nobody has none; what is in flight fits in."""
+    row, size = situation.inputs["requests"], situation.inputs["config.block_size"]
+    length, first = column("blocks")(row), column("registered")(row)
+    yield z3.And(row >= 0, row <= NOBODY, length >= 0, length <= HELD, first >= 0, first <= length)
+    yield z3.And(size >= 1, situation.inputs["free"] >= 0, NULL >= 1)
+    yield z3.And(*(column(name)(NOBODY) == 0 for name in COUNTS), z3.Not(truths("severed")(NOBODY)))
+    yield z3.And(*(cell == NULL for cell in cells_of(NOBODY)), NOTHING == NOBODY * (HELD + 1) + HELD)
+    for place, block in enumerate(cells_of(row)):
+        yield z3.If(place < length, z3.And(block >= 0, block < NULL), block == NULL)
+    yield z3.Implies(length == HELD, z3.Distinct(*cells_of(row)[:HELD]))
+    planned = cells.smaller(column("scheduled")(row), column("config.lengths")(row))
+    yield PARTS(planned - TIMES(first, size), size) <= length - first
+
+
+COUNTS = ("blocks", "registered", "origin", "computed", "scheduled")
+
+
+def truths(name: str) -> Any:
+    """A column of truth values."""
+    return z3.Function(name, z3.IntSort(), z3.BoolSort())
+
+
+def places_of_all(situation: Situation) -> Queue:
+    """No block is freed twice, so the queue has room for all of them."""
+    front, back = situation.finished.running
+    head, free = situation.inputs["head"], situation.inputs["free"]
+    return Queue(head - front, head + free + back, NOWHERE)
+
+
+def in_one_table(one: Situation, other: Situation) -> Iterator[Cell]:
+    """What is in flight is for a block that is in one table."""
+    rows = one.inputs["requests"], other.inputs["requests"]
+    for mine, block in enumerate(cells_of(rows[0])):
+        for its, another in enumerate(cells_of(rows[1])):
+            open_ones = [column("registered")(row) <= at for row, at in zip(rows, (mine, its), strict=True)]
+            yield z3.Implies(z3.And(*open_ones), z3.Or(block != another, block == NULL))
+
+
+def release(name: str, function: Function) -> ManyTurns:
+    """Each block is freed by the last turn that holds it, and comes behind those that turns before have freed."""
+    return ManyTurns(
+        name=f"{name}_of_{HELD}",
+        function=function,
+        pool=lambda: pools("requests", sizes=SIZES_OF_TABLES),
+        row="requests",
+        answers=("codes",),
+        waiting={},
+        columns=COLUMNS,
+        numbers={
+            "free": lambda one: one.inputs["free"] + one.carried.totals[0] + one.carried.totals[1],
+            "head": lambda one: wrapped(one.inputs["head"] - one.carried.totals[0], MASK),
+            "clock": lambda one: one.inputs["clock"],
+        },
+        carries=(2, 2, 0),
+        is_reached=lambda _: True,
+        invariant=freed_are_counted,
+        premises=promised_of_tables,
+        totals=("free", "head", "clock"),
+        spare=lambda name, place: cells.equal(place, NOWHERE) if name == "order" else means_nothing(name, place),
+        ends=False,
+        shared={"references": 0},
+        queue=places_of_all,
+        apart=in_one_table,
+        says=f"tables of at most {HELD} blocks",
+    )
+
+
+BURSTS = (
+    allocate_slots(1),
+    allocate_slots(2),
+    EXECUTED,
+    SERVED,
+    COMMIT,
+    release("free_request", releasing_all),
+    release("withdraw", withdrawing_all),
+)
