@@ -345,7 +345,6 @@ class _Induction:
             self._changes_nothing(written, other),
         ))  # fmt: skip
 
-
     def _differ(self, one: Write, other: Write) -> Cell:
         """Two different elements are put into the queue; or one of both is not put there."""
         outside = (self.burst.spare(QUEUE, write.place) for write in (one, other))

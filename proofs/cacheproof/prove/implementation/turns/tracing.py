@@ -143,8 +143,14 @@ def _without_copies(graph: Graph) -> None:
             graph.erase_node(node)
         elif str(node.target) == "aten._unsafe_view.default":
             node.target = torch.ops.aten.view.default
-        elif "_." in str(node.target) and (str(node.args[0].target) not in FRESH or len(node.args[0].users) > 1):
+        elif _writes_in_place(node) and (str(node.args[0].target) not in FRESH or len(node.args[0].users) > 1):
             raise NotFollowedError(f"{node.name} writes in place")
+
+
+def _writes_in_place(node: Node) -> bool:
+    """Whether the name of the operation ends with `_`, as in `aten.scatter_reduce_.two`."""
+    name = str(node.target).split(".")[1] if str(node.target).startswith("aten.") else ""
+    return name.endswith("_") and not name.endswith("__")
 
 
 def _is_constant(argument: Any) -> bool:

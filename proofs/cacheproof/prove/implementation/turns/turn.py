@@ -214,7 +214,7 @@ class Turn:
             return call.tensor(arguments[:1])
         if name == NUMBERED and node.name in self.traced.of_turns:
             return call.tensor([self.position])
-        if name == FLIPPED and 0 in arguments[1]:
+        if name == FLIPPED and min(arguments[1]) < 1:
             raise NotFollowedError(f"{name} of the order of the turns is not followed")
         if name in NOT_LINEAR and call.dtype != torch.bool:
             return call.tensor([NOT_LINEAR[name](a, b) for a, b in elementwise.pairs(call, *arguments)])

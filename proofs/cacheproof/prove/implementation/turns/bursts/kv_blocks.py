@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import combinations
 from typing import Any
 
 import torch
@@ -275,13 +276,6 @@ def releasing_all(given: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
     return {"codes": codes, **after._asdict()}
 
 
-def withdrawing_all(given: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-    """`withdraw`: the same, and what is in flight is not written."""
-    config, pool = taken_apart(given)
-    after, codes = releasing.withdraw(config, pool, given["requests"])
-    return {"codes": codes, **after._asdict()}
-
-
 def freed_are_counted(situation: Situation) -> Iterator[Cell]:
     """The running sums of the blocks for the front and for the back of the queue are their sums."""
     (front, back), (all_front, all_back), _ = situation.carried
@@ -303,7 +297,8 @@ def promised_of_tables(situation: Situation) -> Iterator[Cell]:
     yield z3.And(*(cell == NULL for cell in cells_of(NOBODY)), NOTHING == NOBODY * (HELD + 1) + HELD)
     for place, block in enumerate(cells_of(row)):
         yield z3.If(place < length, z3.And(block >= 0, block < NULL), block == NULL)
-    yield z3.Implies(length == HELD, z3.Distinct(*cells_of(row)[:HELD]))
+    for (_, block), (place, another) in combinations(enumerate(cells_of(row)), 2):
+        yield z3.Implies(place < length, block != another)
     planned = cells.smaller(column("scheduled")(row), column("config.lengths")(row))
     yield PARTS(planned - TIMES(first, size), size) <= length - first
 
@@ -332,41 +327,30 @@ def in_one_table(one: Situation, other: Situation) -> Iterator[Cell]:
             yield z3.Implies(z3.And(*open_ones), z3.Or(block != another, block == NULL))
 
 
-def release(name: str, function: Function) -> ManyTurns:
-    """Each block is freed by the last turn that holds it, and comes behind those that turns before have freed."""
-    return ManyTurns(
-        name=f"{name}_of_{HELD}",
-        function=function,
-        pool=lambda: pools("requests", sizes=SIZES_OF_TABLES),
-        row="requests",
-        answers=("codes",),
-        waiting={},
-        columns=COLUMNS,
-        numbers={
-            "free": lambda one: one.inputs["free"] + one.carried.totals[0] + one.carried.totals[1],
-            "head": lambda one: wrapped(one.inputs["head"] - one.carried.totals[0], MASK),
-            "clock": lambda one: one.inputs["clock"],
-        },
-        carries=(2, 2, 0),
-        is_reached=lambda _: True,
-        invariant=freed_are_counted,
-        premises=promised_of_tables,
-        totals=("free", "head", "clock"),
-        spare=lambda name, place: cells.equal(place, NOWHERE) if name == "order" else means_nothing(name, place),
-        ends=False,
-        shared={"references": 0},
-        queue=places_of_all,
-        apart=in_one_table,
-        says=f"tables of at most {HELD} blocks",
-    )
-
-
-BURSTS = (
-    allocate_slots(1),
-    allocate_slots(2),
-    EXECUTED,
-    SERVED,
-    COMMIT,
-    release("free_request", releasing_all),
-    release("withdraw", withdrawing_all),
+FREE_REQUEST = ManyTurns(
+    name=f"free_request_of_{HELD}",
+    function=releasing_all,
+    pool=lambda: pools("requests", sizes=SIZES_OF_TABLES),
+    row="requests",
+    answers=("codes",),
+    waiting={},
+    columns=COLUMNS,
+    numbers={
+        "free": lambda one: one.inputs["free"] + one.carried.totals[0] + one.carried.totals[1],
+        "head": lambda one: wrapped(one.inputs["head"] - one.carried.totals[0], MASK),
+        "clock": lambda one: one.inputs["clock"],
+    },
+    carries=(2, 2, 0),
+    is_reached=lambda _: True,
+    invariant=freed_are_counted,
+    premises=promised_of_tables,
+    totals=("free", "head", "clock"),
+    spare=lambda name, place: cells.equal(place, NOWHERE) if name == "order" else means_nothing(name, place),
+    ends=False,
+    shared={"references": 0},
+    queue=places_of_all,
+    apart=in_one_table,
+    says=f"tables of at most {HELD} blocks",
 )
+
+BURSTS = (allocate_slots(1), allocate_slots(2), EXECUTED, SERVED, COMMIT, FREE_REQUEST)
