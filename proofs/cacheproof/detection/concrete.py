@@ -6,8 +6,8 @@ A call that raises is detected by all evidence that executes it.
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Iterator
-from functools import wraps
+from collections.abc import Callable, Iterator
+from functools import cache, wraps
 
 from cacheproof.detection.evidence import (
     Answer,
@@ -100,16 +100,37 @@ def regions(question: Question) -> Cell:
         return first_detected(list(_until_detected(_region(component, scope) for scope in _with_numbers(component))))
 
 
-def _region(component: AnyComponent, scope: Scope) -> Cell:
-    assert scope.numbers is not None
+def prepare_regions(component: AnyComponent) -> None:
+    """Which witnesses the original reaches: a list in the scope file may be out of date."""
+    for scope in _with_numbers(component):
+        _unreached(component.name, scope.name)
 
+
+@cache
+def _unreached(component: str, name: str) -> frozenset[str]:
+    """The witnesses that the original reaches in no region of a scope. Raises `InputError` if it breaks a property."""
+    scope = next(one for one in _with_numbers(component_named(component)) if one.name == name)
+    search = _search(component_named(component), scope)
+    search.run()
+    if search.made.broken:
+        raise InputError(
+            f"{next(iter(search.made.broken))} is broken in {name} without a mutant: cacheproof regions {component}"
+        )
+    return frozenset(search.made.unreached)
+
+
+def _search(component: AnyComponent, scope: Scope, tell: Callable[[str], None] = lambda _: None) -> Generalisation:
+    assert scope.numbers is not None
+    every = unknowns(scope.config, scope.numbers.any)
+    return Generalisation(component, component.normative, scope.config, scope.plan, every, tell=tell)
+
+
+def _region(component: AnyComponent, scope: Scope) -> Cell:
     def look(_: str) -> None:
         if search.made.broken:
             raise _BrokenError
 
-    search = Generalisation(
-        component, component.normative, scope.config, scope.plan, unknowns(scope.config, scope.numbers.any), tell=look
-    )
+    search = _search(component, scope, look)
     made = search.made
     try:
         search.run()
@@ -121,7 +142,7 @@ def _region(component: AnyComponent, scope: Scope) -> Cell:
         return detected(f"{next(iter(made.broken))} in {scope.name}")
     if made.extent is not Extent.COVERED:
         return not_decided(f"{scope.name}: ended by {made.extent.value}")
-    lost = [name for name in made.unreached if name not in (scope.numbers.unreached or ())]
+    lost = [name for name in made.unreached if name not in _unreached(component.name, scope.name)]
     return detected(f"the witness is lost: {lost[0]} in {scope.name}") if lost else not_detected()
 
 

@@ -33,7 +33,7 @@ KINDS: Mapping[Evidence, Kind] = MappingProxyType(
         Evidence.INDUCTION: Kind(symbolic.is_proved, symbolic.by_induction, symbolic.prepare_induction),
         Evidence.TENSORS: Kind(symbolic.has_correspondences, symbolic.on_tensors, symbolic.prepare_tensors),
         Evidence.CONTRACTS: Kind(symbolic.has_contracts, symbolic.with_contracts, symbolic.prepare_contracts),
-        Evidence.REGIONS: Kind(concrete.has_numbers, concrete.regions),
+        Evidence.REGIONS: Kind(concrete.has_numbers, concrete.regions, concrete.prepare_regions),
         Evidence.LOCKSTEP: Kind(concrete.has_tensors, concrete.in_lockstep),
         Evidence.VECTORS: Kind(concrete.has_vectors, concrete.with_vectors),
     }

@@ -13,6 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+import msgspec
 import pytest
 
 from cacheproof.command.frame import main
@@ -24,6 +25,7 @@ from cacheproof.detection.kinds import KINDS, Kind, asked
 from cacheproof.detection.table import Line, lines_of, totals, weakened
 from cacheproof.model.registry import PATH_VARIABLE, component_named
 from cacheproof.model.rewriting import tree_of
+from cacheproof.model.scope import scope_named, scopes_of
 from cacheproof.model.store import HOME_VARIABLE
 from cacheproof.mutants import watch
 from cacheproof.mutants.generate import Mutant, mutants_of
@@ -117,6 +119,18 @@ def test_the_original_is_not_detected(evidence: Evidence) -> None:
     same = replace(mutant, text=ast.unparse(tree))
     cell = asked(evidence, Question(same, frozenset({"lookup"}), 120.0), lambda: False)
     assert cell.answer is Answer.NOT_DETECTED, cell
+
+
+def test_a_list_of_witnesses_that_is_out_of_date_detects_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the original does not reach is found by running it, and not read from the scope file."""
+    stale = [
+        replace(scope, numbers=msgspec.structs.replace(scope.numbers, unreached=()))
+        for scope in scopes_of(component_named("lru"))
+        if scope.numbers is not None
+    ]
+    assert any(scope_named(component_named("lru"), scope.name).numbers != scope.numbers for scope in stale)
+    monkeypatch.setattr("cacheproof.detection.concrete.scopes_of", lambda _: stale)
+    assert answer_to(Task("lru", WEIGHT, Evidence.REGIONS, 60.0)).answer is Answer.NOT_DETECTED
 
 
 def test_a_component_without_such_evidence() -> None:
