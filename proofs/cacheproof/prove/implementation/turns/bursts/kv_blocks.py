@@ -270,7 +270,7 @@ NOWHERE, NOTHING = z3.Int("size.16.32"), z3.Int("size.19.34")
 
 
 def releasing_all(given: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-    """`free_request`: what is in flight is written, and each block goes to its end of the queue."""
+    """`free_request`: steps in flight write their slots, then each free block joins one end of the queue."""
     config, pool = taken_apart(given)
     after, codes = releasing.free_request(config, pool, given["requests"])
     return {"codes": codes, **after._asdict()}
@@ -288,7 +288,7 @@ def cells_of(row: Cell) -> list[Cell]:
 
 
 def promised_of_tables(situation: Situation) -> Iterator[Cell]:
-    """The pool is in form: a table holds its blocks, each of them once; nobody has none; what is in flight fits in."""
+    """A table holds each of its blocks once, the spare row holds none, and steps in flight fit into the table."""
     row, size = situation.inputs["requests"], situation.inputs["config.block_size"]
     length, first = column("blocks")(row), column("registered")(row)
     yield z3.And(row >= 0, row <= NOBODY, length >= 0, length <= HELD, first >= 0, first <= length)
@@ -319,7 +319,7 @@ def places_of_all(situation: Situation) -> Queue:
 
 
 def in_one_table(one: Situation, other: Situation) -> Iterator[Cell]:
-    """What is in flight is for a block that is in one table."""
+    """A step in flight writes to blocks of one table only."""
     rows = one.inputs["requests"], other.inputs["requests"]
     for mine, block in enumerate(cells_of(rows[0])):
         for its, another in enumerate(cells_of(rows[1])):
