@@ -46,7 +46,7 @@ STATEMENTS = {
     "answers": "a turn that is reached is answered, and gets and writes, what a call alone does",
     "waits": "a turn behind one that was refused or not answered is not answered, and writes nothing",
     "totals": "the numbers of the pool after the burst are those after the calls",
-    "apart": "no turn reads or writes what another turn has changed",
+    "apart": "no turn reads or writes what another turn has changed, but for references that both count down",
 }
 
 
@@ -424,7 +424,7 @@ class _OneOfMany:
         ]
 
     def _of_others(self, one: Shared) -> Cell:
-        """No turn adds anything but what it takes, so the turns behind have taken something if one of them names it."""
+        """Each turn takes something from each element that it names: so do those behind it that name the element."""
         position = self.situation.position
         if one.column.name not in self.burst.shared or not self._is_named(one):
             raise NotFollowedError(f"what several turns add to {one.column.name} is not followed")

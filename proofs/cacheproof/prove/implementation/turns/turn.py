@@ -301,8 +301,9 @@ class Turn:
             if self.carried is None:
                 yield cells.add(written.column.at(place), own)
                 continue
-            both = (added(written.column.name, self.name, side)(cells.term(place)) for side in ("before", "behind"))
-            before, behind = both
+            before, behind = (
+                added(written.column.name, self.name, side)(cells.term(place)) for side in ("before", "behind")
+            )
             self.shared.append(Shared(written.column, place, before, own, behind, named))
             yield self.shared[-1].after
 

@@ -21,7 +21,7 @@ from cacheproof.prove.implementation.prover import prove_place
 from cacheproof.prove.implementation.tensors import CellTensor
 from cacheproof.prove.implementation.turns.bursts.kv_blocks import BURSTS, SIZES, pools, stepping
 from cacheproof.prove.implementation.turns.induction import ManyTurns, prove_turns
-from cacheproof.prove.implementation.turns.tracing import Traced, traced_burst
+from cacheproof.prove.implementation.turns.tracing import Function, Traced, traced_burst
 from cacheproof.prove.implementation.turns.turn import PARTS, ROWS, TIMES, TURNS, WRAPPED, Column, Turn, Value
 from cacheproof.prove.session import CORRESPONDENCES
 
@@ -136,6 +136,31 @@ def test_another_graph_with_more_turns_is_refused() -> None:
 
     with pytest.raises(NotFollowedError, match="other calls"):
         traced_burst(function, *pools("requests"))
+
+
+def in_place(given: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+    made = given["requests"] * 2
+    return {"made": made.add_(1)}
+
+
+def of_the_pool(given: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+    return {"made": given["requests"] + torch.arange(given["tables"].shape[0]).sum()}
+
+
+def whole_rows(given: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+    return {"made": given["tables"].index_select(0, given["requests"])}
+
+
+@pytest.mark.parametrize(
+    ("function", "why"),
+    [(in_place, "writes in place"), (of_the_pool, "depends on the pool"), (whole_rows, "their size is unknown")],
+)
+def test_what_one_turn_cannot_stand_for_is_refused(function: Function, why: str) -> None:
+    with pytest.raises(NotFollowedError, match=why):
+        turn_of(traced_burst(function, *pools("requests")), random_pool(random.Random(1)), {"requests": ROW}, 0, None)
+
+
+ROW = torch.zeros(1, dtype=torch.int64)
 
 
 # Beside torch --------------------------------------------------------------------------------------------------------
