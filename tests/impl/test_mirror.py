@@ -364,6 +364,18 @@ def test_a_message_without_what_p1_lacks_is_an_error_and_changes_nothing() -> No
     assert receiver.receive(message).payloads == ("pixels of a", "pixels of b", "pixels of c")
 
 
+def test_an_item_that_is_named_twice_and_has_no_payload_is_missing() -> None:
+    """At its second place the item would be held, had it come with the first: the error is the same one."""
+    receiver = MirrorReceiver(4)
+    sender = joined(receiver)
+    message = sent(sender, ("a", 2), ("a", 2))
+    before = everything(receiver)
+    with pytest.raises(MissingPayloadError) as raised:
+        receiver.receive(message._replace(payloads=(None, None)))
+    assert raised.value.keys == ("a",)
+    assert everything(receiver) == before
+
+
 @pytest.mark.parametrize(
     "make",
     [

@@ -184,11 +184,13 @@ def _used(partition: Partition, message: Message, walk: Walk) -> tuple[Any, ...]
     missing: list[str] = []
     fresh: dict[str, Any] = {}
     for (key, _), payload, need in zip(message.items, message.payloads, walk.needed, strict=True):
-        if need and payload is None:
-            missing.append(key)
-            continue
         if payload is not None:
             fresh[key] = payload
+        elif need:
+            missing.append(key)
+            continue
+        elif key in missing:  # the walk took it for stored at its first place
+            continue
         elif key not in fresh:
             fresh[key] = partition.payloads[key]
         used.append(fresh[key])
