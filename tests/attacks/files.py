@@ -332,7 +332,7 @@ def read(program: Program, reader: Reader, source: random.Random, folder: Path) 
     path = reader.right(folder)
     what = hostile(source, path)
     call = (reader.verb, *(part.format(file=path, folder=folder) for part in reader.call))
-    given = path.read_bytes() if reader.given and path.is_file() else b""
+    given = path.read_bytes() if reader.given and path.is_file() and not path.is_symlink() else b""
     called(program, call, folder, given=given, CACHEPROOF_PATH=str(folder)).checked(0, 1, 2, 3)
     return f"{reader.verb} {reader.parameter}, {what}"
 
