@@ -122,6 +122,7 @@ def test_defaults(path: Path) -> None:
         ("[[scope]]", "[scope]", "no [[scope]] table"),
         ("[[scope]]", "limit = 3\n[[scope]]", "unknown key 'limit'"),
         ("[[scope]]", "[[scope]", "not TOML"),
+        ("length = 4", f"length = {'9' * 5000}", "not TOML: a number has too many digits"),
     ],
 )
 def test_a_mistake_is_said_where_it_is(path: Path, old: str, new: str, said: str) -> None:

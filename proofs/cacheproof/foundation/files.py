@@ -97,11 +97,15 @@ def json_of(text: str | bytes) -> Any:
 
 
 def toml_of(text: str) -> dict[str, Any]:
-    """The tables of a TOML text from outside. Raises TOMLDecodeError if it is none, or too deep."""
+    """The tables of a TOML text from outside. Raises TOMLDecodeError if it is none, too deep, or has too long a number."""
     try:
         return tomllib.loads(text)
     except RecursionError:
         raise tomllib.TOMLDecodeError("nested too deep") from None
+    except tomllib.TOMLDecodeError:
+        raise
+    except ValueError:  # Python reads no numbers of thousands of digits
+        raise tomllib.TOMLDecodeError("a number has too many digits") from None
 
 
 def text_of(path: Path) -> str:
