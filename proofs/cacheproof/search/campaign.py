@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -119,6 +118,8 @@ Show = Callable[[str], object]
 
 SHARED_FROM = 20_000
 """A run that is expected to have so many states is shared by several processes where these have nothing else to do."""
+ALONE_FROM = 20_000_000
+"""Expected states from which nothing else is explored beside a run of compiled code. It takes gigabytes of memory."""
 SMALL = 1_500
 """States of a scope that asks for progress, up to which an engine that does not judge it explores it by default."""
 MOST_IN_PYTHON = 600_000
@@ -428,21 +429,33 @@ def judged_anew(run: Run) -> Run:
 
 
 def perform_all(tasks: Sequence[Task], effort: Effort, show: Show) -> Generator[Run, None, None]:
-    """Every run, as it ends. An interruption ends those in progress with what is known so far, and starts no others."""
+    """Every run, as it ends. An interruption ends those in progress with what is known so far, and starts no others.
+
+    The largest runs of compiled code come last, one after another, each on all cores: two of them at once might take
+    more memory than there is.
+    """
     shared_by = effort.shared_by(tasks)
     on_a_device = any(task.engine == CUDA for task in tasks)  # each run takes what is left of its memory
     alone = on_a_device or effort.cluster is not None
     if alone or effort.jobs == 1 or len(tasks) < 2 or shared_by > 1:
         yield from _one_after_another(tasks, effort, shared_by, show)
-    else:
-        expected = _expected(task for task in tasks if task.engine == NATIVE)
-        works: list[Compilation | Task] = [*(Compilation(*each) for each in expected.items()), *tasks]
-        with suppress(KeyboardInterrupt):  # the runs in progress have ended with what is known
-            for run in workers.shared_out(
-                partial(_perform_in_worker, effort), works, min(effort.jobs, len(works)), show=show
-            ):
-                if run is not None:
-                    yield run
+        return
+    largest = [task for task in tasks if task.engine == NATIVE and _expected_states(task) >= ALONE_FROM]
+    try:
+        yield from _side_by_side([task for task in tasks if task not in largest], effort, show)
+    except KeyboardInterrupt:  # the runs in progress have ended with what is known
+        return
+    yield from _one_after_another(largest, effort, effort.jobs, show)
+
+
+def _side_by_side(tasks: Sequence[Task], effort: Effort, show: Show) -> Iterator[Run]:
+    expected = _expected(task for task in tasks if task.engine == NATIVE)
+    works: list[Compilation | Task] = [*(Compilation(*each) for each in expected.items()), *tasks]
+    if not works:
+        return
+    for run in workers.shared_out(partial(_perform_in_worker, effort), works, min(effort.jobs, len(works)), show=show):
+        if run is not None:
+            yield run
 
 
 def _one_after_another(tasks: Sequence[Task], effort: Effort, shared_by: int, show: Show) -> Iterator[Run]:
