@@ -11,7 +11,7 @@ from cacheproof.bench.measure import Benchmark, Contender, InTurns, Work
 from cacheproof.model.registry import component_named
 from cacheproof.model.scope import scope_named
 from cacheproof.search.campaign import ENGINES, engine_module, engine_named
-from cacheproof.search.native import THOROUGH_FROM
+from cacheproof.search.native import TRAINED_FROM
 from cacheproof.search.result import Ending
 from cacheproof.search.worker import NATIVE, REFERENCE
 
@@ -28,9 +28,9 @@ class Exploring(InTurns):
         self.scope = scope_named(self.component, scope)
 
     def warm_up(self) -> None:
-        """Compile the library as for a large run; the reference engine has nothing to warm up."""
+        """Compile the library as for the largest runs; the reference engine has nothing to warm up."""
         if self.explore is not engine_named(REFERENCE):
-            self.engine.prepare(self.component, self.component.normative, THOROUGH_FROM)
+            self.engine.prepare(self.component, self.component.normative, TRAINED_FROM)
             self.turn(-1)
 
     def turn(self, number: int) -> Work:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -14,11 +15,23 @@ from cacheproof.foundation.errors import InputError
 from cacheproof.model.registry import AnyComponent, AnyVariant, component_named, components, variant_named
 from cacheproof.search.cuda.build import Usage, usage
 from cacheproof.search.cuda.text import for_device
-from cacheproof.search.native.build import ready
-from cacheproof.search.native.library import library_name, translated
+from cacheproof.search.native import train
+from cacheproof.search.native.build import WAYS, ready
+from cacheproof.search.native.library import library_name, loaded, translated
 from cacheproof.search.native.reading import Shown, functions_named
 
 PANEL = "Check and prove"
+
+
+class Optimise(StrEnum):
+    """How the C++ compiler optimises."""
+
+    QUICK = "quick"
+    THOROUGH = "thorough"
+    TRAINED = "trained"
+
+
+WAYS_BY_NAME = dict(zip(Optimise, WAYS, strict=True))
 
 
 def command(
@@ -33,6 +46,13 @@ def command(
         str | None,
         typer.Option(metavar="FUNCTION", help="Print this function in Python and in C++.", show_default="compile all"),
     ] = None,
+    optimise: Annotated[
+        Optimise,
+        typer.Option(
+            help="How the C++ compiler optimises. 'thorough' takes longer to compile. 'trained' compiles twice, and "
+            "explores the beginnings of the default scopes in between; it needs gcc.",
+        ),
+    ] = Optimise.QUICK,
     cuda: Annotated[
         list[str] | None,
         typer.Option(
@@ -62,16 +82,20 @@ def command(
     with progress() as tell:
         for component, each in units:
             tell(f"{component.name} {each.tag}")
-            rows.append(_ready(component, each))
+            rows.append(_ready(component, each, optimise))
     lines = [f"{row['component']} {row['variant']}: {row['lines']:,} lines, {row['seconds']:.1f} s" for row in rows]
     return Report({"units": rows}, ["\n".join(lines)])
 
 
-def _ready(component: AnyComponent, variant: AnyVariant) -> dict[str, object]:
+def _ready(component: AnyComponent, variant: AnyVariant, optimise: Optimise) -> dict[str, object]:
     """One library, and how long it took; nearly nothing if it was there."""
     begun = time.perf_counter()
     glue = translated(component, variant)
-    path: Path = ready(glue.text, library_name(component, variant))
+
+    def exercise(file: Path) -> None:
+        train(component, variant, loaded(file, glue))
+
+    path = ready(glue.text, library_name(component, variant), optimised=WAYS_BY_NAME[optimise], train=exercise)
     return {
         "component": component.name,
         "variant": variant.tag,

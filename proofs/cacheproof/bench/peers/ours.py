@@ -15,7 +15,7 @@ from cacheproof.bench.peers.process import Finished, succeeded
 from cacheproof.foundation.errors import InconclusiveError
 from cacheproof.model.registry import AnyComponent, AnyVariant, component_named
 from cacheproof.search.campaign import engine_module, engine_named
-from cacheproof.search.native import THOROUGH_FROM
+from cacheproof.search.native import TRAINED_FROM
 from cacheproof.search.result import Ending, Exploration
 
 Subject = tuple[AnyComponent, AnyVariant]
@@ -68,7 +68,7 @@ def main(message: str) -> str:
     changes = tuple((name, _as_tuples(value)) for name, value in asked["changes"])
     scope = PeerScope(asked["component"], asked["scope"], changes)
     subject = subject_of(scope.component, properties=asked["properties"])
-    engine_module(asked["engine"]).prepare(*subject, THOROUGH_FROM)
+    engine_module(asked["engine"]).prepare(*subject, TRAINED_FROM)
     explored(SMALLEST[scope.component], asked["engine"], subject)
     started = time.process_time()
     found = explored(scope, asked["engine"], subject)

@@ -6,20 +6,23 @@ A counterexample is executed again by the specification in Python before it is s
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
 from types import TracebackType
 from typing import Any, TypeVar, TypeVarTuple
 
 from cacheproof.foundation.errors import InputError
 from cacheproof.model.plan import Plan
 from cacheproof.model.registry import AnyComponent, AnyVariant
+from cacheproof.model.scope import DEFAULT, scopes_of
 from cacheproof.search.checkpoint import Checkpoint
 from cacheproof.search.crew import Alone, Crew
-from cacheproof.search.native.build import NONE, compiler_of_this_machine
-from cacheproof.search.native.library import compiled, translated
+from cacheproof.search.native.build import NONE, QUICK, THOROUGH, TRAINED, compiler_of_this_machine
+from cacheproof.search.native.library import Compiled, compiled, translated
 from cacheproof.search.native.shard import NativeShard
 from cacheproof.search.native.unit import CompileError
 from cacheproof.search.reference import ReferenceSearch
-from cacheproof.search.result import Exploration, Watch
+from cacheproof.search.result import Ending, Exploration, Watch
 from cacheproof.search.shard import Shard
 
 ENGINE = "native"
@@ -91,13 +94,29 @@ class NativeCrew(Alone):
         return [getattr(self.native, question.__name__)(*own) for own in arguments]
 
 
-THOROUGH_FROM = 2_000_000
-"""Expected states of a variant's runs from which a thorough compilation pays."""
+THOROUGH_FROM, TRAINED_FROM = 2_000_000, 20_000_000
+"""Expected states of a variant's runs from which a better compilation pays."""
+TRAINING_STATES = 2_000
+"""How many states of each scope a library explores that counts what runs."""
 
 
 def prepare(component: AnyComponent, variant: AnyVariant, states: int = 0) -> None:
     """Compile the variant, unless that was done before. Raises CompileError and InputError."""
-    compiled(component, variant, thorough=states >= THOROUGH_FROM)
+    way = TRAINED if states >= TRAINED_FROM else THOROUGH if states >= THOROUGH_FROM else QUICK
+    compiled(component, variant, way, partial(train, component, variant))
+
+
+def train(component: AnyComponent, variant: AnyVariant, counting: Compiled) -> None:
+    """Explore the beginning of each default scope with a library that counts what runs, and have the counts written."""
+    try:
+        for scope in scopes_of(component):
+            if scope.set == DEFAULT and variant.tag in scope.variants:
+                plan = replace(scope.plan_for(variant.tag), normal_form=True, limit_states=TRAINING_STATES)
+                crew = NativeCrew(NativeShard(component, variant, scope.config, plan, made=counting))
+                if explore(component, variant, scope.config, plan, crew=crew).ending is Ending.INTERRUPTED:
+                    raise KeyboardInterrupt
+    finally:
+        counting.library.cp_counted()
 
 
 judges_progress = True

@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from hashlib import blake2b
@@ -23,8 +23,16 @@ from cacheproof.search.native.unit import HEADERS
 
 HERE = Path(__file__).parent
 COMMON = ("-std=c++20", "-w", "-fPIC", "-shared", "-fno-strict-aliasing", "-fno-plt", "-pthread")
-QUICK, THOROUGH = "-O1", "-O3"
-"""How the compiler optimises. The thorough way takes longer to compile, and less long to run."""
+QUICK, THOROUGH, TRAINED = "-O1", "-O3", "-trained"
+"""How the compiler optimises. Each way takes longer to compile than the one before, and less long to run.
+
+For a trained library it compiles thoroughly twice. The first library counts what runs in some explorations; with these
+counts the compiler knows what is usual.
+"""
+WAYS = (QUICK, THOROUGH, TRAINED)
+COUNTING = ("-fprofile-generate", "-DCP_COUNTING")
+COUNTED = ("-fprofile-use", "-fprofile-partial-training")
+"""What counts, and what uses the counts. Partial training: what never ran is optimised as if nothing was counted."""
 NATIVE = "-march=native"
 """The instructions of this machine's processor. A library with them is used on such processors only."""
 PROCESSOR = ("vendor_id", "cpu family", "model", "model name", "flags", "CPU implementer", "CPU part", "Features")
@@ -58,17 +66,22 @@ def version_of(*command: str) -> str:
 
 
 @cache
-def takes_native(*command: str) -> bool:
-    """Whether a compiler has the option for this processor's own instructions."""
+def takes(command: tuple[str, ...], *options: str) -> bool:
+    """Whether a compiler has these options."""
     tried = subprocess.run(  # noqa: S603  # likewise
-        [*command, NATIVE, "-x", "c++", "-fsyntax-only", "-"], input="", capture_output=True, text=True, check=False
+        [*command, *options, "-x", "c++", "-fsyntax-only", "-"], input="", capture_output=True, text=True, check=False
     )
     return tried.returncode == 0
 
 
 def flags_for(*command: str) -> tuple[str, ...]:
     """The options of a compiler, without how it optimises."""
-    return (*COMMON, NATIVE) if takes_native(*command) else COMMON
+    return (*COMMON, NATIVE) if takes(command, NATIVE) else COMMON
+
+
+def attainable(optimised: str, *command: str) -> str:
+    """How a compiler optimises if it is asked to optimise in this way. Only gcc has what training needs."""
+    return THOROUGH if optimised == TRAINED and not takes(command, *COUNTED) else optimised
 
 
 @cache
@@ -97,23 +110,33 @@ def ready(
     optimised: str = QUICK,
     more: tuple[str, ...] = (),
     headers: tuple[str, ...] = HEADERS,
+    train: Callable[[Path], None] | None = None,
 ) -> Path:
     """The file of a unit's library, which is there then, in the folder of the cache or in another one.
 
-    `optimised` is `QUICK` or another option of the compiler for that; a library that is kept and was compiled
-    thoroughly serves for a quick one. `more` are further options, and `headers` those that the unit includes. Raises
-    NoCompilerError, RefusedError and InconclusiveError.
+    `optimised` is one of `WAYS`, or another option of the compiler for that. A kept library that was compiled in a
+    better way serves, too. `TRAINED` needs `train`, which uses the library of a file that counts, and has its counts
+    written. `more` are further options, and `headers` those that the unit includes. Raises NoCompilerError,
+    RefusedError and InconclusiveError.
     """
     command = compiler_of_this_machine()
     if command is None:
         raise NoCompilerError(NONE)
+    optimised = attainable(optimised, *command)
     kept = kept_at(text, name, folder, optimised, more, headers)
     assert kept is not None
     if not kept.exists():
         kept.parent.mkdir(parents=True, exist_ok=True)
         with alone(kept.with_suffix(".lock")), tempfile.TemporaryDirectory(dir=kept.parent) as scratch:
             if not kept.exists():
-                _compile([*command, optimised, *flags_for(*command), *more], text, Path(scratch), kept)
+                call = [*command, THOROUGH if optimised == TRAINED else optimised, *flags_for(*command), *more]
+                if optimised == TRAINED:
+                    assert train is not None, "what is trained needs an exercise"
+                    counting = _compile([*call, *COUNTING], text, Path(scratch), kept)
+                    train(counting)
+                    counting.unlink()
+                    call += COUNTED
+                _compile(call, text, Path(scratch), kept).replace(kept)
     return kept
 
 
@@ -131,8 +154,9 @@ def kept_at(
         return None
     flags = (*flags_for(*command), *more)
     folder, whole_name = folder or cache_folder() / "native", f"{name}-{_digest(text, command, flags, headers)}"
-    thorough, kept = (folder / f"{whole_name}{option}.so" for option in (THOROUGH, optimised))
-    return thorough if optimised == QUICK and thorough.exists() else kept
+    better = WAYS[: WAYS.index(optimised) : -1] if optimised in WAYS else ()
+    places = [folder / f"{whole_name}{way}.so" for way in (*better, optimised)]
+    return next((place for place in places if place.exists()), places[-1])
 
 
 def _digest(text: str, command: list[str], flags: tuple[str, ...], headers: tuple[str, ...]) -> str:
@@ -150,8 +174,8 @@ def alone(lock: Path) -> Iterator[None]:
         yield
 
 
-def _compile(command: list[str], text: str, scratch: Path, kept: Path) -> None:
-    """Compile in a folder of its own, and move the library to its place when it is whole."""
+def _compile(command: list[str], text: str, scratch: Path, kept: Path) -> Path:
+    """Compile in a folder of its own; the library is to be moved from there when it is whole."""
     source, made = scratch / "unit.cpp", scratch / "unit.so"
     source.write_text(text, encoding="utf-8")
     run = subprocess.run(  # noqa: S603  # likewise
@@ -168,4 +192,4 @@ def _compile(command: list[str], text: str, scratch: Path, kept: Path) -> None:
         first = next((line for line in run.stderr.splitlines() if "error" in line), run.stderr[:300])
         lines = tuple(int(line) for line in re.findall(r"unit\.cpp:(\d+)", run.stderr))
         raise RefusedError(f"{command[0]} refuses the compiled specification ({shown}): {first}", lines)
-    made.replace(kept)
+    return made

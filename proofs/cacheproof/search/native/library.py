@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from cacheproof.model.registry import AnyComponent, AnyVariant
-from cacheproof.search.native.build import QUICK, THOROUGH, ready
+from cacheproof.search.native.build import QUICK, WAYS, ready
 from cacheproof.search.native.glue import Glue
 from cacheproof.search.native.types import BOOL, EnumType, Holder, Pairs, Record, Tup, Type, field_names, is_form
 from cacheproof.search.native.unit import CompileError, literal_of_enum
@@ -26,7 +26,6 @@ class Compiled(NamedTuple):
     library: ctypes.CDLL
     name: str
     """Says what it was made of."""
-    thorough: bool
     config: Type
     state: Type
     operations: tuple[type[Operation], ...]
@@ -37,7 +36,8 @@ class Compiled(NamedTuple):
 
 
 _TRANSLATED: dict[tuple[str, int], tuple[AnyVariant, Glue]] = {}
-_LOADED: dict[tuple[str, int], Compiled] = {}
+_LOADED: dict[tuple[str, int], tuple[str, Compiled]] = {}
+"""By variant its library, and how it was to be optimised."""
 
 
 def translated(component: AnyComponent, variant: AnyVariant) -> Glue:
@@ -53,33 +53,45 @@ def library_name(component: AnyComponent, variant: AnyVariant) -> str:
     return f"{component.name}-{variant.tag}"
 
 
-def compiled(component: AnyComponent, variant: AnyVariant, *, thorough: bool = False) -> Compiled:
-    """The variant as a library; a `thorough` one takes longer to compile, and less long to run.
+def compiled(
+    component: AnyComponent,
+    variant: AnyVariant,
+    optimised: str = QUICK,
+    train: Callable[[Compiled], None] | None = None,
+) -> Compiled:
+    """The variant as a library, `optimised` in this one of the ways of `build`, or better.
 
-    Raises CompileError where the compiler lacks a construct, and InputError.
+    `train` explores with a library that counts. Raises CompileError where the compiler lacks a construct, and
+    InputError.
     """
     key = component.name, id(variant)
-    kept = _LOADED.get(key)
-    if kept is None or (thorough and not kept.thorough):
+    way, made = _LOADED.get(key, ("", None))
+    if made is None or WAYS.index(way) < WAYS.index(optimised):
         glue = translated(component, variant)
-        wanted = partial(ready, glue.text, library_name(component, variant), optimised=THOROUGH if thorough else QUICK)
+
+        def exercise(file: Path) -> None:
+            assert train is not None, "what is trained needs an exercise"
+            train(loaded(file, glue))
+
+        wanted = partial(ready, glue.text, library_name(component, variant), optimised=optimised, train=exercise)
         try:
-            _LOADED[key] = loaded(wanted(), glue)
+            made = loaded(wanted(), glue)
         except OSError as error:
             if NO_NEAR_ROOM not in str(error):
                 raise
-            _LOADED[key] = loaded(wanted(more=(FAR_CONTEXT,)), glue)
-    return _LOADED[key]
+            made = loaded(wanted(more=(FAR_CONTEXT,)), glue)
+        _LOADED[key] = optimised, made
+    return made
 
 
 def loaded(file: Path, glue: Glue) -> Compiled:
     """The library of a unit."""
     library = ctypes.CDLL(str(file))
     _declare(library)
+    way = next((way for way in WAYS if file.stem.endswith(way)), "")
     return Compiled(
         library,
-        file.stem.removesuffix(THOROUGH).removesuffix(QUICK),
-        file.stem.endswith(THOROUGH),
+        file.stem.removesuffix(way),
         glue.config,
         glue.state,
         tuple(glue.operations),
