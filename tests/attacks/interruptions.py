@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from tests.attacks.attack import PROGRAM, SECONDS_TO_END, Attack, Ended, FellShortError, Program, called, environment_in
@@ -77,7 +78,7 @@ def interrupted(program: Program, call: Sequence[str], source: random.Random, fo
                 if process.poll() is None:
                     send(process.pid, number)
         try:
-            out, err = process.communicate(timeout=SECONDS_TO_END)
+            out, err = heard(process, number, again=wait < SECONDS_TO_START)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             raise FellShortError(
@@ -90,6 +91,18 @@ def interrupted(program: Program, call: Sequence[str], source: random.Random, fo
         raise FellShortError(f"{error} ({number.name} after {wait:.2f} s{', twice' if twice else ''})") from error
     store_is_whole(program, folder)
     return f"{call[0]}, {number.name}{' after its end' if over else ''}"
+
+
+def heard(process: subprocess.Popen[bytes], number: int, *, again: bool) -> tuple[bytes, bytes]:
+    """What the process prints until its end. Raises TimeoutExpired.
+
+    While Python starts it may lose a signal, in the callback by which `import` gives a lock back: it is sent `again`.
+    """
+    if again:
+        with suppress(subprocess.TimeoutExpired):
+            return process.communicate(timeout=SECONDS_TO_END)
+        process.send_signal(number)
+    return process.communicate(timeout=SECONDS_TO_END)
 
 
 def judged(ended: Ended, number: int, wait: float, *, twice: bool) -> None:

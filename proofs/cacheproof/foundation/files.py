@@ -97,7 +97,7 @@ def json_of(text: str | bytes) -> Any:
 
 
 def toml_of(text: str) -> dict[str, Any]:
-    """The tables of a TOML text from outside. Raises TOMLDecodeError if it is none, is too deep, or has a number too long."""
+    """The tables of a TOML text from outside. Raises TOMLDecodeError if it is none, or is too large to be read."""
     try:
         return tomllib.loads(text)
     except RecursionError:

@@ -49,6 +49,32 @@ class _Raises:
         raise self._error
 
 
+MOMENT = 0.01
+"""Seconds until an interruption that was swallowed is sent again. By then the callback is likely over."""
+
+
+@contextmanager
+def _sent_again() -> Iterator[None]:
+    """Send an interruption again if Python swallows it: in callbacks, such as those by which `import` unlocks."""
+    report = sys.unraisablehook
+
+    def reported(unraisable: sys.UnraisableHookArgs) -> None:
+        error = unraisable.exc_value
+        if not isinstance(error, KeyboardInterrupt):
+            report(unraisable)
+            return
+        number = signal.SIGTERM if isinstance(error, Terminated) else signal.SIGINT
+        again = threading.Timer(MOMENT, os.kill, (os.getpid(), number))
+        again.daemon = True
+        again.start()
+
+    sys.unraisablehook = reported
+    try:
+        yield
+    finally:
+        sys.unraisablehook = report
+
+
 @contextmanager
 def signals_raised() -> Iterator[Interruption]:
     """In the block, SIGINT raises `KeyboardInterrupt` and SIGTERM `Terminated`, and both are noted in the result.
@@ -59,6 +85,7 @@ def signals_raised() -> Iterator[Interruption]:
     interruption = Interruption()
     with ExitStack() as handlers:
         if _in_main_thread():
+            handlers.enter_context(_sent_again())
             if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
                 handlers.enter_context(_handled(signal.SIGINT, _Raises(interruption, KeyboardInterrupt)))
             if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:

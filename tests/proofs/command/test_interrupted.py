@@ -45,3 +45,42 @@ def test_sigterm_prints_what_is_known(verb: str, tmp_path: Path) -> None:
     assert process.returncode == 3, (out, err)
     assert json.loads(out)["interrupted"] is True
     assert "Traceback" not in err
+
+
+SWALLOWING = """
+import weakref
+from cacheproof.command import main
+import cacheproof.command.list as verb
+
+class Object: pass
+
+def callback(_):
+    for _ in range(1_000): pass
+
+def command() -> None:
+    print("begun", flush=True)
+    while True:
+        own = Object()
+        reference = weakref.ref(own, callback)
+        del own
+
+verb.command = command
+main(["list"])
+"""
+"""A verb that spends its time in callbacks. Python does the same while it imports modules, a little at a time."""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_that_python_swallows_is_heard(number: signal.Signals) -> None:
+    """Python reports what a callback raises, and goes on."""
+    call = [sys.executable, "-c", SWALLOWING]
+    with subprocess.Popen(call, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "begun\n"
+        process.send_signal(number)
+        try:
+            _, err = process.communicate(timeout=60)
+        finally:
+            process.kill()
+    assert process.returncode == 3, err
+    assert err == "cacheproof: interrupted: nothing is known yet\n"
