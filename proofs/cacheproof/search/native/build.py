@@ -22,7 +22,7 @@ from cacheproof.foundation.errors import InconclusiveError, InputError, NoCompil
 from cacheproof.search.native.unit import HEADERS
 
 HERE = Path(__file__).parent
-COMMON = ("-std=c++20", "-w", "-fPIC", "-shared", "-fno-strict-aliasing", "-fno-plt", "-pthread")
+COMMON = ("-std=c++17", "-w", "-fPIC", "-shared", "-fno-strict-aliasing", "-fno-plt", "-pthread")
 QUICK, THOROUGH, TRAINED = "-O1", "-O3", "-trained"
 """How the compiler optimises. Each way takes longer to compile than the one before, and less long to run.
 
