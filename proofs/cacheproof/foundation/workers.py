@@ -100,6 +100,12 @@ def stopped() -> bool:
     return _parent is not None and _parent.stop.is_set()
 
 
+def raise_if_stopped() -> None:
+    """Raises KeyboardInterrupt in a worker whose user has ended the run: the task has no result then."""
+    if stopped():
+        raise KeyboardInterrupt
+
+
 def tell(line: str) -> None:
     """Progress, which the parent shows."""
     if _parent is not None:
@@ -115,5 +121,10 @@ def _begin_worker(parent: _Parent, begin: Callable[[], object] | None) -> None:
 
 
 def _performed(call: Callable[[Task], Result], task: Task) -> tuple[Result, ...]:
-    """Nothing where the user ended the run before the task began, as while the worker was still starting."""
-    return () if stopped() else (call(task),)
+    """Nothing where the user ended the run before the task had a result, such as while the worker was starting."""
+    try:
+        return () if stopped() else (call(task),)
+    except KeyboardInterrupt:
+        if stopped():
+            return ()
+        raise

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -84,3 +85,43 @@ def test_a_signal_that_python_swallows_is_heard(number: signal.Signals) -> None:
             process.kill()
     assert process.returncode == 3, err
     assert err == "cacheproof: interrupted: nothing is known yet\n"
+
+
+SLOW_COMPILER = """#!/bin/sh
+case "$*" in *--version*|*-fsyntax-only*) exit 0;; esac
+sleep 300 &
+echo $! >> {started}
+wait
+"""
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_a_compilation_is_interrupted(jobs: str, tmp_path: Path) -> None:
+    """It may take a minute. The compiler is ended with what it started."""
+    compiler, started = tmp_path / "compiler", tmp_path / "started"
+    compiler.write_text(SLOW_COMPILER.format(started=started))
+    compiler.chmod(0o755)
+    call = [sys.executable, "-m", "cacheproof", "check", "lru", "ring", "--variant", "normative", "--engine", "native"]
+    environment = {**os.environ, "CXX": str(compiler), "CACHEPROOF_CACHE": str(tmp_path / "cache")}
+    with subprocess.Popen(
+        [*call, "--jobs", jobs, "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    ) as process:
+        try:
+            while len(numbers := started.read_text().split() if started.exists() else []) < int(jobs):
+                assert process.poll() is None, "it ended by itself"
+                time.sleep(0.1)
+            process.send_signal(signal.SIGTERM)
+            out, err = process.communicate(timeout=60)
+        finally:
+            process.kill()
+    assert process.returncode == 3, (out, err)
+    assert json.loads(out)["interrupted"] is True
+    assert not any(map(is_running, numbers))
+
+
+def is_running(number: str) -> bool:
+    """Whether a process does something. A killed one is listed until its new parent has looked at it."""
+    try:
+        return "\nState:\tZ" not in Path(f"/proc/{number}/status").read_text()
+    except OSError:
+        return False

@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Any, TypeVar, TypeVarTuple
 
 from cacheproof.foundation.errors import InputError
+from cacheproof.foundation.workers import raise_if_stopped
 from cacheproof.model.plan import Plan
 from cacheproof.model.registry import AnyComponent, AnyVariant
 from cacheproof.model.scope import DEFAULT, scopes_of
@@ -110,6 +111,7 @@ def train(component: AnyComponent, variant: AnyVariant, counting: Compiled) -> N
     """Explore the beginning of each default scope with a library that counts what runs, and have the counts written."""
     try:
         for scope in scopes_of(component):
+            raise_if_stopped()
             if scope.set == DEFAULT and variant.tag in scope.variants:
                 plan = replace(scope.plan_for(variant.tag), normal_form=True, limit_states=TRAINING_STATES)
                 crew = NativeCrew(NativeShard(component, variant, scope.config, plan, made=counting))

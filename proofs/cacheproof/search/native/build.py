@@ -8,17 +8,19 @@ import os
 import platform
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
 
 from cacheproof.foundation.cache_folder import cache_folder
 from cacheproof.foundation.errors import InconclusiveError, InputError, NoCompilerError
+from cacheproof.foundation.workers import BETWEEN_LOOKS, raise_if_stopped
 from cacheproof.search.native.unit import HEADERS
 
 HERE = Path(__file__).parent
@@ -178,12 +180,7 @@ def _compile(command: list[str], text: str, scratch: Path, kept: Path) -> Path:
     """Compile in a folder of its own; the library is to be moved from there when it is whole."""
     source, made = scratch / "unit.cpp", scratch / "unit.so"
     source.write_text(text, encoding="utf-8")
-    run = subprocess.run(  # noqa: S603  # likewise
-        [*command, f"-I{HERE}", str(source), "-o", str(made)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    run = ended([*command, f"-I{HERE}", str(source), "-o", str(made)])
     if run.returncode < 0 or "signal terminated program" in run.stderr:
         raise InconclusiveError(f"{command[0]} was ended by a signal: the specification is not compiled")
     if run.returncode:
@@ -193,3 +190,19 @@ def _compile(command: list[str], text: str, scratch: Path, kept: Path) -> Path:
         lines = tuple(int(line) for line in re.findall(r"unit\.cpp:(\d+)", run.stderr))
         raise RefusedError(f"{command[0]} refuses the compiled specification ({shown}): {first}", lines)
     return made
+
+
+def ended(command: list[str]) -> subprocess.CompletedProcess[str]:
+    """Run a compiler to its end. If the user ends the run, the compiler is killed, and KeyboardInterrupt is raised."""
+    output = subprocess.PIPE
+    # A compiler starts others, which are in its group.
+    with subprocess.Popen(command, stdout=output, stderr=output, text=True, process_group=0) as process:  # noqa: S603  # the user's
+        try:
+            while True:
+                with suppress(subprocess.TimeoutExpired):
+                    out, err = process.communicate(timeout=BETWEEN_LOOKS)
+                    return subprocess.CompletedProcess(command, process.returncode, out, err)
+                raise_if_stopped()
+        except BaseException:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
