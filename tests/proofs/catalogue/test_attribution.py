@@ -225,6 +225,13 @@ def test_two_faults_can_break_a_property_together() -> None:
     assert attribution(*one_alone).catalogue == ("C-SCH-37",)
 
 
+def test_blocks_that_were_sent_wait_for_steps_in_flight_by_the_same_fault() -> None:
+    steps = (*[call("schedule")] * 3, *[call("update", accepted=0)] * 2)
+    config = config_to_message(scope_named(component_named("scheduler"), "sent-ahead").config)
+    calls = (call("add", request=0), *steps, call("finish_send", request=0))
+    assert attributed("scheduler", "S3", "SCH-15/once", config, *calls).catalogue == ("C-SCH-40",)
+
+
 # What is said -------------------------------------------------------------------------------------------------------
 
 

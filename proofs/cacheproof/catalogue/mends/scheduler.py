@@ -32,7 +32,7 @@ from cachespec.scheduler.feasibility import (
 )
 from cachespec.scheduler.lines import in_front, left_out
 from cachespec.scheduler.normative import RULES
-from cachespec.scheduler.operations import FailStep, Schedule
+from cachespec.scheduler.operations import FailStep, FinishSend, Schedule
 from cachespec.scheduler.round_state import Round
 from cachespec.scheduler.rounds import admit_waiting, lose_everything, nothing_more, serve_running, voided
 from cachespec.scheduler.rules import Table
@@ -320,6 +320,7 @@ MENDS = (
     Mend("C-SCH-35", ("S3",), around_rule(transfers.reserving_for_others, "load")),
     Mend("C-SCH-36", CONNECTED, around_rule(transfers.without_places, "executed")),
     Mend("C-SCH-40", ("S3",), by_rules(transfers.freed_at_once)),
+    Mend("C-SCH-40", ("S3",), around(transfers.freed_when_sent, FinishSend)),
     Mend("C-SCH-42", ("S2b",), around_rule(to_the_end_of_the_model, "wanted")),
     Mend("C-SCH-37", CONNECTED, around(transfers.dropping_behind_what_failed, FailStep)),
     Mend("C-SCH-43", ("S2",), around_rule(transfers.counting_what_came, "admit_waiting")),

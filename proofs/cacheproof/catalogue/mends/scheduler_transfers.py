@@ -20,16 +20,19 @@ from cachespec.scheduler.configuration import (
     loads_later,
 )
 from cachespec.scheduler.counts import known_length
+from cachespec.scheduler.era_fences import FENCES
+from cachespec.scheduler.era_loads import FENCED
 from cachespec.scheduler.era_states import marks, with_marks
 from cachespec.scheduler.era_unanswered import UNANSWERED
+from cachespec.scheduler.eras import S3_RULES
 from cachespec.scheduler.loading import lacks_reserve, may_be_overwritten
 from cachespec.scheduler.normative import RULES
-from cachespec.scheduler.operations import FailStep, Schedule
+from cachespec.scheduler.operations import FailStep, FinishSend, Schedule
 from cachespec.scheduler.round_state import Prefix, Round
 from cachespec.scheduler.rounds import denied, voided
 from cachespec.scheduler.rules import Table
 from cachespec.scheduler.state import LOADED, LOADS_IN_STEP, NO_TRANSFER, Scheduled, State
-from cachespec.scheduler.transfers import phase_of
+from cachespec.scheduler.transfers import ended_transfer, phase_of
 from cachespec.scheduler.worker import UNWRITTEN, blocks_of, holds
 from cachespec.scheduler.worker_properties import last_tokens
 
@@ -174,6 +177,15 @@ def freed_at_once(era: Table) -> Table:
         step_done=RULES.step_done,
         load=load,
     )
+
+
+def freed_when_sent(own: AnyTransition, config: Config, state: State, op: FinishSend) -> tuple[State, Outcome]:
+    """C-SCH-40: blocks whose KV was sent are free at once, too."""
+    after, outcome = own(config, state, op)
+    if after.transfers.get(op.request, NO_TRANSFER).phase != FENCED:
+        return after, outcome
+    after = with_marks(after, FENCES, marks(after, FENCES).remove(op.request))
+    return ended_transfer(S3_RULES, config, after, op.request), outcome
 
 
 def but_for_the_last_token(era: Table, rules: Table, config: Config, state: State, request: Request) -> Prefix:
