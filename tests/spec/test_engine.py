@@ -231,6 +231,7 @@ def test_the_normative_engine_holds_where_the_bugs_are_planted(scope: str) -> No
 def test_every_witness_is_reached_in_a_default_scope() -> None:
     """`make check` explores these scopes too, and fails if a witness is reached in none."""
     names = (
+        "rejected",
         "two-requests",
         "three-requests",
         "shared-memory",
