@@ -204,5 +204,6 @@ def ended(command: list[str]) -> subprocess.CompletedProcess[str]:
                     return subprocess.CompletedProcess(command, process.returncode, out, err)
                 raise_if_stopped()
         except BaseException:
-            os.killpg(process.pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):  # it has just ended
+                os.killpg(process.pid, signal.SIGKILL)
             raise
