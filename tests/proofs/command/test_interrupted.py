@@ -97,7 +97,7 @@ wait
 
 @pytest.mark.parametrize("jobs", ["1", "2"])
 def test_a_compilation_is_interrupted(jobs: str, tmp_path: Path) -> None:
-    """It may take a minute. The compiler is ended with what it started."""
+    """The compiler is ended with what it started."""
     compiler, started = tmp_path / "compiler", tmp_path / "started"
     compiler.write_text(SLOW_COMPILER.format(started=started))
     compiler.chmod(0o755)

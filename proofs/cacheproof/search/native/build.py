@@ -26,7 +26,7 @@ from cacheproof.search.native.unit import HEADERS
 HERE = Path(__file__).parent
 COMMON = ("-std=c++17", "-w", "-fPIC", "-shared", "-fno-strict-aliasing", "-fno-plt", "-pthread")
 QUICK, THOROUGH, TRAINED = "-O1", "-O3", "-trained"
-"""How the compiler optimises. Each way takes longer to compile than the one before, and less long to run.
+"""How the compiler optimises. Each way takes longer to compile than the one before, and mostly less long to run.
 
 For a trained library it compiles thoroughly twice. The first library counts what runs in some explorations; with these
 counts the compiler knows what is usual.
