@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from enum import StrEnum
-from pathlib import Path
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -17,7 +17,7 @@ from cacheproof.search.cuda.build import Usage, usage
 from cacheproof.search.cuda.text import for_device
 from cacheproof.search.native import train
 from cacheproof.search.native.build import WAYS, ready
-from cacheproof.search.native.library import library_name, loaded, translated
+from cacheproof.search.native.library import library_name, translated
 from cacheproof.search.native.reading import Shown, functions_named
 
 PANEL = "Check and prove"
@@ -91,10 +91,7 @@ def _ready(component: AnyComponent, variant: AnyVariant, optimise: Optimise) -> 
     """One library, and how long it took; nearly nothing if it was there."""
     begun = time.perf_counter()
     glue = translated(component, variant)
-
-    def exercise(file: Path) -> None:
-        train(component, variant, loaded(file, glue))
-
+    exercise = partial(train, component, variant)
     path = ready(glue.text, library_name(component, variant), optimised=WAYS_BY_NAME[optimise], train=exercise)
     return {
         "component": component.name,

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar, TypeVarTuple
 
@@ -19,7 +20,7 @@ from cacheproof.model.scope import DEFAULT, scopes_of
 from cacheproof.search.checkpoint import Checkpoint
 from cacheproof.search.crew import Alone, Crew
 from cacheproof.search.native.build import NONE, QUICK, THOROUGH, TRAINED, compiler_of_this_machine
-from cacheproof.search.native.library import Compiled, compiled, translated
+from cacheproof.search.native.library import compiled, loaded, translated
 from cacheproof.search.native.shard import NativeShard
 from cacheproof.search.native.unit import CompileError
 from cacheproof.search.reference import ReferenceSearch
@@ -107,8 +108,9 @@ def prepare(component: AnyComponent, variant: AnyVariant, states: int = 0) -> No
     compiled(component, variant, way, partial(train, component, variant))
 
 
-def train(component: AnyComponent, variant: AnyVariant, counting: Compiled) -> None:
+def train(component: AnyComponent, variant: AnyVariant, file: Path) -> None:
     """Explore the beginning of each default scope with a library that counts what runs, and have the counts written."""
+    counting = loaded(file, translated(component, variant))
     try:
         for scope in scopes_of(component):
             raise_if_stopped()

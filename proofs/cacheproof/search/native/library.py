@@ -57,23 +57,17 @@ def compiled(
     component: AnyComponent,
     variant: AnyVariant,
     optimised: str = QUICK,
-    train: Callable[[Compiled], None] | None = None,
+    train: Callable[[Path], None] | None = None,
 ) -> Compiled:
     """The variant as a library, `optimised` in this one of the ways of `build`, or better.
 
-    `train` explores with a library that counts. Raises CompileError where the compiler lacks a construct, and
-    InputError.
+    `train` is as in `ready`. Raises CompileError where the compiler lacks a construct, and InputError.
     """
     key = component.name, id(variant)
     way, made = _LOADED.get(key, ("", None))
     if made is None or WAYS.index(way) < WAYS.index(optimised):
         glue = translated(component, variant)
-
-        def exercise(file: Path) -> None:
-            assert train is not None, "what is trained needs an exercise"
-            train(loaded(file, glue))
-
-        wanted = partial(ready, glue.text, library_name(component, variant), optimised=optimised, train=exercise)
+        wanted = partial(ready, glue.text, library_name(component, variant), optimised=optimised, train=train)
         try:
             made = loaded(wanted(), glue)
         except OSError as error:

@@ -16,7 +16,7 @@ from cacheproof.model.registry import AnyComponent, AnyVariant, component_named
 from cacheproof.search import native
 from cacheproof.search.campaign import Task, perform
 from cacheproof.search.native import build
-from cacheproof.search.native.library import loaded, translated
+from cacheproof.search.native.library import translated
 from cacheproof.search.result import Ending
 
 UNIT = "int nothing;"
@@ -91,7 +91,7 @@ def test_the_exercise_counts_what_runs(monkeypatch: pytest.MonkeyPatch, tmp_path
     counts: list[int] = []
 
     def exercise(counting: Path) -> None:
-        native.train(component, component.normative, loaded(counting, glue))
+        native.train(component, component.normative, counting)
         counts.append(sum(file.stat().st_size for file in counting.parent.glob("*.gcda")))
 
     ready = partial(build.ready, glue.text, "lru", optimised=build.TRAINED, train=exercise)
