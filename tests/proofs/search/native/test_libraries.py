@@ -95,12 +95,24 @@ def test_the_exercise_counts_what_runs(monkeypatch: pytest.MonkeyPatch, tmp_path
         counts.append(sum(file.stat().st_size for file in counting.parent.glob("*.gcda")))
 
     ready = partial(build.ready, glue.text, "lru", optimised=build.TRAINED, train=exercise)
+    calls: list[list[str]] = []
+    ended = build.ended
+
+    def listed(command: list[str]) -> subprocess.CompletedProcess[str]:
+        calls.append(command)
+        return ended(command)
+
+    monkeypatch.setattr(build, "ended", listed)
     ready(tmp_path / "whole")
     monkeypatch.setattr(native, "explore", lambda *_, **__: SimpleNamespace(ending=Ending.INTERRUPTED))
     with pytest.raises(KeyboardInterrupt):
         ready(tmp_path / "interrupted")
 
     assert counts[0] > 1_000
+    first, second = calls[:2]
+    assert set(build.COUNTING) <= set(first)
+    assert set(build.COUNTED) <= set(second)
+    assert first[-1] == second[-1], "the compiler looks for the counts beside the library that it makes"
     assert [file.suffix for file in (tmp_path / "interrupted").iterdir()] == [".lock"]
 
 
