@@ -6,13 +6,14 @@ from functools import partial
 
 from cachespec.scheduler.configuration import Config, Request, is_asynchronous
 from cachespec.scheduler.counts import known_length, tokens_in_flight
+from cachespec.scheduler.era_alignment import ending_at_multiple
 from cachespec.scheduler.era_drafts import with_drafts_kept, with_placeholders_proposed
 from cachespec.scheduler.era_loads import PUT_BACK, READY, promoted, put_back
-from cachespec.scheduler.era_rules import limited_among_several, whole_or_aligned
+from cachespec.scheduler.era_rules import limited_among_several
 from cachespec.scheduler.era_states import idle_sessions, marks, with_marks
 from cachespec.scheduler.round_state import Round
 from cachespec.scheduler.rounds import consider, is_full
-from cachespec.scheduler.rules import GivesBack, Table
+from cachespec.scheduler.rules import GivesBack, Offered, Table
 from cachespec.scheduler.state import Scheduled, State
 from cachespec.scheduler.transfers import phase_of
 
@@ -23,7 +24,7 @@ PREFILLING = "prefilling"
 def admit_delivered(rules: Table, config: Config, current: Round) -> Round:
     """S3: a preempted request is passed over while output of it is in flight. #48245: that output is delivered."""
     if may_pad(config, current):
-        padding = rules._replace(offered_whole=partial(offered_padded, len(current.scheduled)))
+        padding = rules._replace(offered_whole=partial(offered_padded, rules.offered_whole, len(current.scheduled)))
         return admit_without_output_in_flight(padding, config, current)
     return admit_without_output_in_flight(rules, config, current)
 
@@ -76,19 +77,28 @@ def may_pad(config: Config, current: Round) -> bool:
 
 
 def offered_padded(
-    beside: int, config: Config, state: State, request: Request, start: int, tokens: int, budget: int
+    plain: Offered, beside: int, config: Config, state: State, request: Request, start: int, tokens: int, budget: int
 ) -> int:
     """S3: a request with one token left is scheduled with drafts that are made up, and not without them.
 
-    `beside`: how many running requests are scheduled in this step.
+    `plain`: what is offered otherwise. `beside`: how many running requests are scheduled in this step.
 
     #53962: not beyond the length of the model; then it is scheduled as it is.
     """
     padded = 1 + config.drafts
     decodes = tokens == 1 and (beside > 0 or start > 0)
     if not decodes or start + padded + 1 > config.max_model_len:
-        return whole_or_aligned(config, state, request, start, tokens, budget)
-    return min(limited_among_several(config, state, padded), budget) if padded <= budget else 0
+        return plain(config, state, request, start, tokens, budget)
+    return all_or_one(config, state, request, start, padded) if padded <= budget else 0
+
+
+def all_or_one(config: Config, state: State, request: Request, start: int, padded: int) -> int:
+    """S3: the token with its drafts, as far as the limit for one request goes.
+
+    If chunks are aligned, it has all of its drafts or none.
+    """
+    offer = ending_at_multiple(config, state, request, start, limited_among_several(config, state, padded))
+    return 1 if config.alignment > 0 and 0 < offer < padded else offer
 
 
 def with_prefilling(rules: Table, config: Config, state: State, part: Scheduled) -> State:

@@ -28,7 +28,8 @@ from cachespec.scheduler.configuration import (
     items_of,
     longest_prompt,
 )
-from cachespec.scheduler.counts import is_of_this_run, known_length, prefill_end, promised, tokens_in_flight
+from cachespec.scheduler.counts import is_of_this_run, known_length, promised, tokens_in_flight
+from cachespec.scheduler.era_alignment import ending_at_multiple
 from cachespec.scheduler.era_blocks import with_output_registered
 from cachespec.scheduler.era_drafts import answered, begun_earlier, dropped_output
 from cachespec.scheduler.era_states import idle_sessions
@@ -97,7 +98,7 @@ def offered_alone_or_limited(
     config: Config, state: State, request: Request, start: int, tokens: int, budget: int
 ) -> int:
     """S3: the threshold counts only among several requests (C-ENC-16); then the alignment."""
-    return floored(config, state, request, start, min(limited_among_several(config, state, tokens), budget))
+    return ending_at_multiple(config, state, request, start, min(limited_among_several(config, state, tokens), budget))
 
 
 def limited_among_several(config: Config, state: State, tokens: int) -> int:
@@ -107,14 +108,6 @@ def limited_among_several(config: Config, state: State, tokens: int) -> int:
     """
     requests = len(state.waiting) + len(state.running) + idle_sessions(state)
     return tokens if requests == 1 else limited(config, tokens)
-
-
-def floored(config: Config, state: State, request: Request, start: int, tokens: int) -> int:
-    """A chunk of a prompt ends at a multiple of the alignment, if need be at its own beginning (C-ENC-14)."""
-    end = start + tokens
-    if config.alignment == 0 or end >= prefill_end(config, state, request):
-        return tokens
-    return max(0, end // config.alignment * config.alignment - start)
 
 
 def whole_or_as_is(config: Config, state: State, request: Request, start: int, tokens: int, budget: int) -> int:

@@ -10,6 +10,7 @@ from cachespec.kernel import Map, Operation, Transitions, Variant, with_fields
 from cachespec.kv_blocks.eras import K0B, K1_QUEUED, K1B_QUEUED, K2
 from cachespec.scheduler import (
     era_admission,
+    era_alignment,
     era_arrivals,
     era_blocks,
     era_drafts,
@@ -171,6 +172,7 @@ LATE_DRAFTS = "C-SCH-34: a preempted request takes the drafts behind late output
 KEPT_BEHIND = "C-SCH-40: where KV comes from outside, blocks are freed behind the steps in flight"
 LEAVES_ROOM = "C-SCH-42: a prompt of a pooling model leaves room for an output token that there is not"
 FOR_COMPUTE = "C-ENC-29: an encoder output that the connector has waits for compute budget"
+KEEPS_STATES = {"SCH-8/aligned": "a chunk stops at the last multiple at which a state is kept, before the prefill ends"}
 OWN_BLOCKS = "C-SCH-35: a failed load that begins again leaves its own blocks free, too"
 
 RELEASED_RULES = RULES._replace(
@@ -292,6 +294,7 @@ S2B_RULES = SHARING_RULES._replace(
     cached_prefix=era_loads.found_or_loaded,
     load=era_loads.load_and_skip,
     slots=era_blocks.slots_for_all,
+    trimmed=era_alignment.aligned_by_count,
     turned_down=era_rules.stopped_or_freed,
     after_round=era_drafts.with_placeholders_proposed,
     executed=era_placeholders.asserting_positive(era_rules.executed_and_released_by_computed),
@@ -312,7 +315,7 @@ S2B = scheduler(
         "C-SCH-20: a request that reaches the model's length before `min_tokens` is never finished",
         **LOADS,
     },
-    EARLY_DRAFTS | NOT_AWAITED,
+    EARLY_DRAFTS | NOT_AWAITED | KEEPS_STATES,
     wrapped=lambda transitions: era_placeholders.ended_by_assertion(
         era_readiness.with_skipped_first(
             era_unanswered.while_kept(era_unanswered.is_not_gone, era_arrivals.with_arrivals(transitions))
@@ -365,7 +368,7 @@ S3 = scheduler(
         Abort: KEPT_BEHIND,
         **LOADS,
     },
-    RELEASED_LATE | EARLY_DRAFTS,
+    RELEASED_LATE | EARLY_DRAFTS | KEEPS_STATES,
     wrapped=lambda transitions: era_loads.with_holders_first(
         era_unanswered.while_kept(era_unanswered.runs, era_arrivals.with_arrivals(transitions))
     ),

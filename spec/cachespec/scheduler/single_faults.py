@@ -10,6 +10,7 @@ from cachespec.kv_blocks.eras import K0B, K2
 from cachespec.scheduler import era_rules
 from cachespec.scheduler.configuration import LENGTH, START, Config, ItemIndex, Request, items_of
 from cachespec.scheduler.counts import known_length, length_in_sight, offered
+from cachespec.scheduler.era_alignment import aligned_by_count
 from cachespec.scheduler.era_states import marks, with_marks
 from cachespec.scheduler.eras import scheduler
 from cachespec.scheduler.feasibility import limited
@@ -85,7 +86,7 @@ SPLITS_AT_START = scheduler(
 ALIGNED_LAST = scheduler(
     "aligned-last",
     "before #51603: chunks are aligned after the encoder pass",
-    RULES._replace(offered=unaligned, offered_whole=unaligned, trimmed=era_rules.floored),
+    RULES._replace(offered=unaligned, offered_whole=unaligned, trimmed=aligned_by_count),
     {Schedule: "C-ENC-14: the tokens before a blocked item are aligned down to none, in every step"},
 )
 

@@ -8,10 +8,11 @@ from functools import partial
 from itertools import takewhile
 from typing import Any
 
-from cacheproof.catalogue.mends import Change, Mend, around
+from cacheproof.catalogue.mends import AnyTransition, Change, Mend, around
 from cacheproof.catalogue.mends import scheduler_items as items
 from cacheproof.catalogue.mends import scheduler_transfers as transfers
 from cacheproof.model.finding import Subject
+from cachespec.kernel import Code, Outcome
 from cachespec.scheduler import era_admission, era_rounds, era_rules, readiness, requests
 from cachespec.scheduler.configuration import (
     Config,
@@ -32,7 +33,7 @@ from cachespec.scheduler.feasibility import (
 )
 from cachespec.scheduler.lines import in_front, left_out
 from cachespec.scheduler.normative import RULES
-from cachespec.scheduler.operations import FailStep, FinishSend, Schedule
+from cachespec.scheduler.operations import FailStep, FinishSend, ResetRunning, Schedule
 from cachespec.scheduler.round_state import Round
 from cachespec.scheduler.rounds import admit_waiting, lose_everything, nothing_more, serve_running, voided
 from cachespec.scheduler.rules import Table
@@ -156,6 +157,17 @@ def before_their_equals(era: Table) -> Table:
     return era._replace(serve_running=serve, victim=RULES.victim, joined=RULES.joined)
 
 
+def waiting_as_they_ran(own: AnyTransition, config: Config, state: State, op: ResetRunning) -> tuple[State, Outcome]:
+    """C-SCH-8: those that a reset preempts wait in the order in which they ran."""
+    after, outcome = own(config, state, op)
+    if outcome.code is Code.FAILED:
+        return after, outcome
+    line = after.waiting
+    for request in reversed(state.running):
+        line = in_front(config, left_out(line, request), request)
+    return after._replace(waiting=line), outcome
+
+
 def in_their_places(rules: Table) -> Table:
     """C-SCH-13: a waiting request keeps its place."""
     return rules._replace(admit_waiting=admit_waiting)
@@ -266,6 +278,32 @@ def up_to_the_last_output(era: Table, config: Config, state: State, request: Req
     return max(0, min(era.wanted(config, state, request, start), most))
 
 
+# Chunks that end at multiples ----------------------------------------------------------------------------------------
+
+
+def offered_unaligned(
+    era: Table, config: Config, state: State, request: Request, start: int, tokens: int, budget: int
+) -> int:
+    """C-ENC-14: a chunk of a running request of which the alignment leaves nothing is taken as it is."""
+    offer = era.offered(config, state, request, start, tokens, budget)
+    return offer if offer > 0 else era.offered(config._replace(alignment=0), state, request, start, tokens, budget)
+
+
+def offered_whole_unaligned(
+    era: Table, config: Config, state: State, request: Request, start: int, tokens: int, budget: int
+) -> int:
+    """C-ENC-14: likewise of a waiting request."""
+    offer = era.offered_whole(config, state, request, start, tokens, budget)
+    unaligned = config._replace(alignment=0)
+    return offer if offer > 0 else era.offered_whole(unaligned, state, request, start, tokens, budget)
+
+
+def trimmed_unaligned(era: Table, config: Config, state: State, request: Request, start: int, tokens: int) -> int:
+    """C-ENC-14: likewise, of what the items have left."""
+    left = era.trimmed(config, state, request, start, tokens)
+    return left if left > 0 else tokens
+
+
 MENDS = (
     Mend("C-ENC-2", ("S2",), by_rules(partial(items.encoder_without, "C-ENC-2"))),
     Mend("C-ENC-3", ("S0", "S1"), by_rules(items.granted_beside_grants)),
@@ -279,6 +317,9 @@ MENDS = (
     Mend("C-ENC-11", QUEUEING, if_also(all_items_fit)),
     Mend("C-ENC-11", SHARING, if_also(fits_first_step)),
     Mend("C-ENC-13", ("S2b", "S3"), by_rules(partial(items.encoder_without, "C-ENC-13"))),
+    Mend("C-ENC-14", ("S2b",), around_rule(trimmed_unaligned, "trimmed")),
+    Mend("C-ENC-14", ("S3",), around_rule(offered_unaligned, "offered")),
+    Mend("C-ENC-14", ("S3",), around_rule(offered_whole_unaligned, "offered_whole")),
     Mend("C-ENC-15", ("S2", "S2b"), around_rule(items.whole_at_the_start, "fit_item")),
     Mend("C-ENC-15", ("S1", "S2", "S2b", "S3"), if_also(items_fit_chunks)),
     Mend("C-ENC-16", SHARING, if_also(items_fit_the_threshold)),
@@ -291,6 +332,7 @@ MENDS = (
     Mend("C-SCH-1", ("S0",), by_rules(blocked_at_none)),
     Mend("C-SCH-5", QUEUEING, lambda subject: its_blocks_exist(subject)(subject)),
     Mend("C-SCH-8", SHARING, by_rules(before_their_equals)),
+    Mend("C-SCH-8", ("S3",), around(waiting_as_they_ran, ResetRunning)),
     Mend("C-SCH-9", QUEUEING, if_also(prompt_fits_one_step)),
     Mend("C-SCH-10", QUEUEING, if_also(rest_fits_one_step)),
     Mend("C-SCH-11", ("S2",), by_rules(out_of_the_plan)),

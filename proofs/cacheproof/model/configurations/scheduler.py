@@ -48,7 +48,7 @@ SETTINGS = (
 """What a configuration may have, beside items and steps ahead of their output."""
 SHARES = (0.15, 0.35, 0.6)
 """The share of the settings that a configuration has; one is drawn for each."""
-OUTSIDE = frozenset({"alignment", "external"})
+OUTSIDE = frozenset({"external"})
 """Settings that few releases can be driven with: they are drawn less often."""
 WITH_ITEMS = 0.7
 """The share of the configurations that have items."""

@@ -15,7 +15,7 @@ from .early_scheduler import EarlyClasses
 from .encoder_connector import Outputs
 from .kv_managers import parameters
 from .modules import module_if_there
-from .schedulers import SCHEDULER, STOP, Classes, Item, Part, Settings, Step
+from .schedulers import ALIGNED, SCHEDULER, STOP, Classes, Item, Part, Settings, Step
 from .sessions import AWAITS_INPUT, TURN_OVER, Sessions
 from .transfers import Transfers
 from .worker import Chunk, Stage, Worker
@@ -26,9 +26,6 @@ MIXED_IN = 1 << 20
 """Above all tokens of one request: the tokens of another one begin here."""
 DRAFTED = -1
 """A draft, whose value plays no part."""
-NOT_DRIVEN = {
-    "alignment": "chunks that end at multiples: that takes layers that keep states, as Mamba's",
-}
 MERGED = "skipped_waiting"
 """With priorities, 0.20.2 serves the first of this queue and of the other one."""
 FIRST_QUEUES = (MERGED, "kv_holding_waiting")
@@ -89,9 +86,8 @@ class SchedulerDriver(Transfers, Outputs):
 
     def reset(self, config: Mapping[str, Any]) -> None:
         """A new scheduler, and nobody waits."""
-        for name, reason in NOT_DRIVEN.items():
-            if any(config[name]) if isinstance(config.get(name), list) else config.get(name):
-                raise DriverError(f"{name} is not driven: {reason}")
+        if config.get("alignment") and not hasattr(self._classes.scheduler, ALIGNED):
+            raise DriverError("alignment is not driven: the release's scheduler ends no chunk at a multiple")
         if not self._classes.later and (
             any(config.get(name) for name in LACKING_EARLY) or not config["chunked_prefill"]
         ):
@@ -129,6 +125,7 @@ class SchedulerDriver(Transfers, Outputs):
                 has_grammars=any(config.get("grammars", ())),
                 encoder_decoder=bool(config.get("encoder_decoder", 0)),
                 pools=self._pools,
+                alignment=config.get("alignment", 0),
             )
         )
         self._connector = self._connect(config)

@@ -30,6 +30,8 @@ STEPS = "vllm.v1.core.sched.output"
 TOTAL = "total_num_scheduled_tokens"
 STRUCTURE = "vllm.v1.structured_output"
 MANAGER_OF_GRAMMARS = "StructuredOutputManager"
+ALIGNED = "_mamba_block_aligned_split"
+"""What cuts a chunk of a prompt where layers keep states."""
 
 POLICIES = ("fcfs", "priority")
 RUNNERS = ("generate", "pooling")
@@ -128,6 +130,8 @@ class Settings(NamedTuple):
     """The model is an encoder-decoder."""
     pools: bool = False
     """The model pools: its requests have no output."""
+    alignment: int = 0
+    """Chunks of a prompt end at multiples of this, as with layers that keep states; 0 if there are none."""
 
 
 class Classes:
@@ -166,6 +170,9 @@ class Classes:
         )
         made.max_num_encoder_input_tokens = settings.encoder_compute
         made.is_encoder_decoder = settings.encoder_decoder
+        if settings.alignment:  # its blocks are those of attention all the same: only the scheduler cuts as for Mamba
+            made.need_mamba_block_aligned_split = True
+            made.cache_config.block_size = settings.alignment
         manager = self._of_encoder_decoder if settings.encoder_decoder else self._encoder_cache
         made.encoder_cache_manager = manager(cache_size=settings.encoder_capacity)
         return made
