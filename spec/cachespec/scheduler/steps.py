@@ -397,8 +397,8 @@ STEPS: tuple[Step[Config, View], ...] = (
     ),
     Step(
         "X-4/running",
-        "a reset that preempts running requests empties the prefix map; all requests wait, those that ran in their order, "
-        "hold nothing and have no output in flight",
+        "a reset that preempts running requests empties the prefix map; all requests wait, those that ran in their "
+        "order, hold nothing and have no output in flight",
         reset_sets_all_back,
         lambda c, b, op, o, a: (
             isinstance(op, ResetRunning) and len(b.running) > 1 and bool(b.plans and b.kv.registered)
