@@ -82,10 +82,7 @@ def test_a_wrong_row_is_found(wrong: dict[str, Any], says: str) -> None:
 def test_the_words_of_the_marker() -> None:
     assert "| attention sinks (`SinkFullAttentionSpec`) | KVCacheManager |" in features_part(["refused"])
     assert "| external together with turns | specification of `scheduler` |" in features_part(["refused"])
-    assert (
-        "| alignment | driver of `scheduler` for vllm==0.7.3, vllm==0.11.0, vllm==0.20.2, vllm==0.33.0 |"
-        in features_part(["refused"])
-    )
+    assert "| alignment | driver of `scheduler` for vllm==0.7.3, vllm==0.11.0 |" in features_part(["refused"])
     assert "| a session | vllm.BatchedScheduler |" in features_part(["refused"])
     with pytest.raises(InputError, match="say 'table' or 'refused'"):
         features_part(["all"])

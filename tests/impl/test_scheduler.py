@@ -10,6 +10,7 @@ from cacheimpl import scheduler
 from cacheimpl.writing import COPYING, IN_PLACE
 from cacheproof.model.registry import component_named
 from cacheproof.model.scope import scopes_of
+from cacheproof.search.campaign import MOST_IN_PYTHON
 from cacheproof.search.tensor import compare
 from cacheproof.tensor_models import model_of
 from cacheproof.tensor_models import scheduler as target
@@ -60,7 +61,11 @@ SMALL = (
     "pooling",
     "pooling-uncut",
 )
-LARGE = sorted(set(SCOPES) - {*SMALL, "worked-example"})
+LARGE = sorted(
+    name
+    for name in set(SCOPES) - {*SMALL, "worked-example"}
+    if (SCOPES[name].expectation("normative").states or 0) <= MOST_IN_PYTHON
+)
 
 
 @pytest.mark.parametrize("scope", SMALL)

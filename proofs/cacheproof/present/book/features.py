@@ -182,6 +182,7 @@ FEATURES: tuple[Feature, ...] = (
     _step(BOUNDS, "min_tokens", "min_tokens"),
     _step(BOUNDS, "stop tokens", "stops"),
     _step(BOUNDS, "pipeline stages", "pipelined"),
+    _step(BOUNDS, "chunks of a prompt that end at multiples, as with layers that keep states", "alignment"),
     _step(BOUNDS, "watermark", "watermark", interface="LaterKVCacheManager.__init__(watermark)"),
     Feature(
         BOUNDS,

@@ -34,7 +34,7 @@ def reset(version: str, variant: str, scope: str, **changes: Any) -> TargetError
         ("0.20.2", "normative", "watermark", {}, "watermark is not compared with vllm==0.20.2"),
         ("0.20.2", "S2b", "sessions-ahead", {"outputs": (1, 1, 1)}, "ahead together with turns is not compared with"),
         ("0.20.2", "S2b", "session-alone", {"outputs": (2, 1)}, "numbers of output tokens are not compared with"),
-        ("0.33.0", "S3", "aligned", {}, "alignment is not compared with vllm==0.33.0"),
+        ("0.33.0", "S3", "aligned", {"whole_items": 1}, "alignment together with whole_items is not compared with"),
     ],
 )
 def test_what_a_release_lacks_is_refused(
