@@ -103,7 +103,7 @@ def load_and_skip(rules: Table, config: Config, current: Round, request: Request
 def load_reserving(rules: Table, config: Config, current: Round, request: Request, prefix: Prefix) -> Round:
     """S3. SCH-14: blocks for what is known of the prompts that are computed or loaded are left free, not for output.
 
-    C-SCH-35, SCH-8: a request whose load has failed counts among them when it loads again.
+    C-SCH-35, SCH-8: a request whose load has failed counts among them when it loads again. C-SCH-50: so do its drafts.
     """
     drafted = -(-(1 + config.drafts) // config.block_size) if config.drafts else 0
     return loading(rules, config, current, request, prefix, reserved(config, current) + drafted)

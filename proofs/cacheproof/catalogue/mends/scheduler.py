@@ -22,6 +22,7 @@ from cachespec.scheduler.configuration import (
     items_of,
 )
 from cachespec.scheduler.counts import is_of_this_run, known_length, tokens_in_flight, verifying, wanted
+from cachespec.scheduler.era_alignment import aligned_by_count
 from cachespec.scheduler.era_blocks import with_output_registered
 from cachespec.scheduler.feasibility import (
     fits_blocks,
@@ -35,8 +36,8 @@ from cachespec.scheduler.lines import in_front, left_out
 from cachespec.scheduler.normative import RULES
 from cachespec.scheduler.operations import FailStep, FinishSend, ResetRunning, Schedule
 from cachespec.scheduler.round_state import Round
-from cachespec.scheduler.rounds import admit_waiting, lose_everything, nothing_more, serve_running, voided
-from cachespec.scheduler.rules import Table
+from cachespec.scheduler.rounds import admit_waiting, lose_everything, nothing_more, serve_running, untrimmed, voided
+from cachespec.scheduler.rules import Offered, Table
 from cachespec.scheduler.state import Scheduled, State
 
 QUEUEING = ("S0", "S1", "S2", "S2b", "S3")
@@ -298,10 +299,22 @@ def offered_whole_unaligned(
     return offer if offer > 0 else era.offered_whole(unaligned, state, request, start, tokens, budget)
 
 
-def trimmed_unaligned(era: Table, config: Config, state: State, request: Request, start: int, tokens: int) -> int:
-    """C-ENC-14: likewise, of what the items have left."""
-    left = era.trimmed(config, state, request, start, tokens)
-    return left if left > 0 else tokens
+def aligned_before_items(era: Table) -> Table:
+    """C-ENC-14: chunks are aligned before the items are looked at, and likewise."""
+    return era._replace(
+        offered=aligned_or_as_is(era.offered), offered_whole=aligned_or_as_is(era.offered_whole), trimmed=untrimmed
+    )
+
+
+def aligned_or_as_is(offered: Offered) -> Offered:
+    """The tokens that are offered, aligned if that leaves some."""
+
+    def aligned(config: Config, state: State, request: Request, start: int, tokens: int, budget: int) -> int:
+        offer = offered(config, state, request, start, tokens, budget)
+        left = aligned_by_count(config, state, request, start, offer)
+        return left if left > 0 else offer
+
+    return aligned
 
 
 MENDS = (
@@ -317,7 +330,7 @@ MENDS = (
     Mend("C-ENC-11", QUEUEING, if_also(all_items_fit)),
     Mend("C-ENC-11", SHARING, if_also(fits_first_step)),
     Mend("C-ENC-13", ("S2b", "S3"), by_rules(partial(items.encoder_without, "C-ENC-13"))),
-    Mend("C-ENC-14", ("S2b",), around_rule(trimmed_unaligned, "trimmed")),
+    Mend("C-ENC-14", ("S2b",), by_rules(aligned_before_items)),
     Mend("C-ENC-14", ("S3",), around_rule(offered_unaligned, "offered")),
     Mend("C-ENC-14", ("S3",), around_rule(offered_whole_unaligned, "offered_whole")),
     Mend("C-ENC-15", ("S2", "S2b"), around_rule(items.whole_at_the_start, "fit_item")),
@@ -360,6 +373,7 @@ MENDS = (
     Mend("C-SCH-33", ("S3",), around_rule(behind_output_in_flight, "admit_waiting")),
     Mend("C-SCH-34", CONNECTED, around_rule(without_late_drafts, "executed")),
     Mend("C-SCH-35", ("S3",), around_rule(transfers.reserving_for_others, "load")),
+    Mend("C-SCH-50", ("S3",), around_rule(transfers.without_own_drafts, "load")),
     Mend("C-SCH-36", CONNECTED, around_rule(transfers.without_places, "executed")),
     Mend("C-SCH-40", ("S3",), by_rules(transfers.freed_at_once)),
     Mend("C-SCH-40", ("S3",), around(transfers.freed_when_sent, FinishSend)),

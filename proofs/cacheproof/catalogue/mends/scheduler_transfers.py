@@ -21,7 +21,7 @@ from cachespec.scheduler.configuration import (
 )
 from cachespec.scheduler.counts import known_length
 from cachespec.scheduler.era_fences import FENCES
-from cachespec.scheduler.era_loads import FENCED
+from cachespec.scheduler.era_loads import FENCED, reserved
 from cachespec.scheduler.era_states import marks, with_marks
 from cachespec.scheduler.era_unanswered import UNANSWERED
 from cachespec.scheduler.eras import S3_RULES
@@ -86,6 +86,14 @@ def reserving_for_others(
         return after
     kept = after.state.transfers.set(request, before.get(request, NO_TRANSFER))
     return after._replace(state=after.state._replace(transfers=kept))
+
+
+def without_own_drafts(
+    era: Table, rules: Table, config: Config, current: Round, request: Request, prefix: Prefix
+) -> Round:
+    """C-SCH-50: where no other request needs blocks, a load leaves none free."""
+    alone = reserved(config, current) == 0
+    return era.load(rules, config._replace(drafts=0) if alone else config, current, request, prefix)
 
 
 def without_places(era: Table, rules: Table, config: Config, state: State, part: Scheduled, accepted: int) -> State:

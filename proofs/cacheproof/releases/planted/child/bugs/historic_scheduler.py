@@ -20,6 +20,17 @@ def repeated_item_is_charged_twice() -> None:
     """An item that a request repeats is encoded and charged once for each occurrence in a step."""
 
 
+@SCHEDULER.broken("_try_schedule_encoder_inputs", since=PUT_BACK, until=PUT_BACK, fixed="#51603", reported="#40707")
+def chunk_before_an_item_is_aligned(
+    released: Any, scheduler: Any, request: Any, computed: int, tokens: int, *given: Any, **named: Any
+) -> Any:
+    """What the encoder leaves of a chunk is aligned down, if need be to nothing and in every step."""
+    items, left, *others = released(request, computed, tokens, *given, **named)
+    if scheduler.need_mamba_block_aligned_split:
+        left = scheduler._mamba_block_aligned_split(request, left, computed - request.num_computed_tokens)
+    return (items, left, *others)
+
+
 @SCHEDULER.changed(
     "schedule",
     "$victim in scheduled_running_reqs",
