@@ -80,6 +80,20 @@ def failed_load_again():
     return stuck({"loaded": 4, "behind": 4}, seen, "in 400 steps two requests are not served")
 
 
+def load_beside_its_drafts():
+    """C-SCH-50: a load takes all blocks, and is to leave one free for drafts."""
+    import running_engine_more as ours
+
+    ours.WaitingConnector.has = {"loaded": BLOCK + 8}
+    drafts = {"method": "ngram", "num_speculative_tokens": 2, "prompt_lookup_max": 2, "prompt_lookup_min": 1}
+    options = dict(num_gpu_blocks_override=3, max_model_len=64, max_num_batched_tokens=64, speculative_config=drafts)
+    seen = serve(with_connector("WaitingConnector", **options), [
+        (1, "loaded", words(50, 7, 3), 4, 0), (6, "behind", words(8, 11, 5), 4, 0),
+    ])
+    print(f"the load was offered {ours.WaitingConnector.offered} times")
+    return stuck({"loaded": 4, "behind": 4}, seen, "in 400 steps two requests are not served")
+
+
 def shared_failed_blocks():
     """C-SCH-25: a request shares blocks whose load failed, and reads them before they are computed."""
     llm = with_connector("SharedConnector", max_model_len=120, max_num_batched_tokens=96, long_prefill_token_threshold=BLOCK)
@@ -467,7 +481,7 @@ def long_session():
 CASES = {
     one.__name__: one
     for one in (
-        failed_load_again, shared_failed_blocks, padded_beyond_the_budget, never_fits,
+        failed_load_again, load_beside_its_drafts, shared_failed_blocks, padded_beyond_the_budget, never_fits,
         reset_is_not_told, removed_copy, two_sizes, larger_than_measured, passed_over, repeated_image,
         retried, after_a_retry, shared_memory, queue_is_full, reset_in_flight, long_session,
     )
