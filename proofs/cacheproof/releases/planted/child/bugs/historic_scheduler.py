@@ -24,7 +24,7 @@ def repeated_item_is_charged_twice() -> None:
 def chunk_before_an_item_is_aligned(
     released: Any, scheduler: Any, request: Any, computed: int, tokens: int, *given: Any, **named: Any
 ) -> Any:
-    """What the encoder leaves of a chunk is aligned down, if need be to nothing and in every step."""
+    """A chunk that the encoder has cut is aligned down, if need be to nothing and in every step."""
     items, left, *others = released(request, computed, tokens, *given, **named)
     if scheduler.need_mamba_block_aligned_split:
         left = scheduler._mamba_block_aligned_split(request, left, computed - request.num_computed_tokens)
