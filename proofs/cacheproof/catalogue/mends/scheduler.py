@@ -282,21 +282,19 @@ def up_to_the_last_output(era: Table, config: Config, state: State, request: Req
 # Chunks that end at multiples ----------------------------------------------------------------------------------------
 
 
-def offered_unaligned(
-    era: Table, config: Config, state: State, request: Request, start: int, tokens: int, budget: int
-) -> int:
-    """C-ENC-14: a chunk of a running request of which the alignment leaves nothing is taken as it is."""
-    offer = era.offered(config, state, request, start, tokens, budget)
-    return offer if offer > 0 else era.offered(config._replace(alignment=0), state, request, start, tokens, budget)
+def taken_unaligned(era: Table) -> Table:
+    """C-ENC-14: a chunk of which the alignment leaves nothing is taken as it is."""
+    return era._replace(offered=some_or_unaligned(era.offered), offered_whole=some_or_unaligned(era.offered_whole))
 
 
-def offered_whole_unaligned(
-    era: Table, config: Config, state: State, request: Request, start: int, tokens: int, budget: int
-) -> int:
-    """C-ENC-14: likewise of a waiting request."""
-    offer = era.offered_whole(config, state, request, start, tokens, budget)
-    unaligned = config._replace(alignment=0)
-    return offer if offer > 0 else era.offered_whole(unaligned, state, request, start, tokens, budget)
+def some_or_unaligned(offered: Offered) -> Offered:
+    """The tokens that are offered, without the alignment if it leaves none."""
+
+    def unaligned(config: Config, state: State, request: Request, start: int, tokens: int, budget: int) -> int:
+        offer = offered(config, state, request, start, tokens, budget)
+        return offer if offer > 0 else offered(config._replace(alignment=0), state, request, start, tokens, budget)
+
+    return unaligned
 
 
 def aligned_before_items(era: Table) -> Table:
@@ -331,8 +329,7 @@ MENDS = (
     Mend("C-ENC-11", SHARING, if_also(fits_first_step)),
     Mend("C-ENC-13", ("S2b", "S3"), by_rules(partial(items.encoder_without, "C-ENC-13"))),
     Mend("C-ENC-14", ("S2b",), by_rules(aligned_before_items)),
-    Mend("C-ENC-14", ("S3",), around_rule(offered_unaligned, "offered")),
-    Mend("C-ENC-14", ("S3",), around_rule(offered_whole_unaligned, "offered_whole")),
+    Mend("C-ENC-14", ("S3",), by_rules(taken_unaligned)),
     Mend("C-ENC-15", ("S2", "S2b"), around_rule(items.whole_at_the_start, "fit_item")),
     Mend("C-ENC-15", ("S1", "S2", "S2b", "S3"), if_also(items_fit_chunks)),
     Mend("C-ENC-16", SHARING, if_also(items_fit_the_threshold)),
