@@ -182,6 +182,19 @@ def test_each_kept_trace_is_attributed_to_its_entry(component: str, kept: Kept) 
     assert kept.catalogue in known.catalogue
 
 
+def test_each_entry_that_a_release_shows_is_mended_in_its_era() -> None:
+    """Without a mend, the test above would leave the trace out. These two are attributed by their traces alone."""
+    released = {(era.component, era.variant) for era in table().eras}
+    shown = {
+        (component, kept.variant, kept.catalogue)
+        for component in COMPONENTS
+        for kept in load(component).values()
+        if (component, kept.variant) in released
+    }
+    mended = {(component, era, mend.entry) for component, era, _ in shown for mend in mends(component, era)}
+    assert shown - mended == {("object_store", "M3", "C-SHM-15"), ("scheduler", "S1", "C-SCH-17")}
+
+
 @pytest.mark.parametrize("component", COMPONENTS)
 def test_a_mend_is_of_an_entry_and_of_eras_that_there_are(component: str) -> None:
     variants = component_named(component).variants
