@@ -13,7 +13,7 @@ from cacheproof.prove.composition import Part, judged, part_of, program_of, prom
 from cacheproof.prove.finding import Verdict
 from cacheproof.prove.obligations import encoder_cache as proofs_of_encoder_cache
 from cacheproof.prove.obligations import kv_blocks as proofs_of_kv_blocks
-from cacheproof.prove.ring_functions import CHUNKS
+from cacheproof.prove.ring.functions import CHUNKS
 from cacheproof.prove.session import all_proofs
 from cachespec import encoder_cache, kv_blocks, ring
 from cachespec.encoder_cache import NORMATIVE_ENCODER_CACHE, FreeInput

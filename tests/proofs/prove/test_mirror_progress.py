@@ -14,8 +14,8 @@ from tests.proofs.prove.mirror_ranks import NORMATIVE, rank, reachable, wrong_st
 from cacheproof.model.scope import DEFAULT, scope_named, scopes_of
 from cacheproof.prove.executor import Path, SymbolicInteger, following
 from cacheproof.prove.fifo import Fifo
-from cacheproof.prove.link_ranks import can_stand, is_whole, phase, unanswered, unsent
-from cacheproof.prove.links import REPLAY, lift
+from cacheproof.prove.mirror.links import REPLAY, lift
+from cacheproof.prove.mirror.ranks import can_stand, is_whole, phase, unanswered, unsent
 from cacheproof.search.canonical import canonical
 from cacheproof.search.ranks import compression
 from cacheproof.search.shape import shape_of

@@ -19,7 +19,7 @@ from tests.proofs.prove.planted import Bug, assert_refuted, claims_without_a_bug
 
 from cacheproof.model.registry import AnyVariant
 from cacheproof.prove.finding import Verdict
-from cacheproof.prove.link_progress import PROGRESS
+from cacheproof.prove.mirror.progress import PROGRESS
 from cacheproof.prove.obligations import configuration as configuration_claims
 from cacheproof.prove.obligations import encoder_cache as encoder_cache_claims
 from cacheproof.prove.obligations import kv_blocks as kv_blocks_claims
@@ -30,8 +30,8 @@ from cacheproof.prove.obligations import ring as ring_claims
 from cacheproof.prove.obligations import shared_prefix as shared_prefix_claims
 from cacheproof.prove.proof import Proof
 from cacheproof.prove.prover import prove
-from cacheproof.prove.publication_loops import ANSWERS
-from cacheproof.prove.ring_functions import CHUNKS, MEMORY
+from cacheproof.prove.publication.loops import ANSWERS
+from cacheproof.prove.ring.functions import CHUNKS, MEMORY
 from cachespec.configuration import BALANCED_OUTSIDE
 from cachespec.lru import GHOST, RELEASED, STALE_GROWTH
 from cachespec.publication import WITHOUT_BARRIER

@@ -10,9 +10,9 @@ from tests.proofs.prove.test_formulas import says
 from tests.proofs.prove.test_scheduler_life import number, reached
 
 from cacheproof.prove.executor import Path, following
-from cacheproof.prove.scheduler_begun import BEGUN, CROSS, OFF, promised, verifying
-from cacheproof.prove.scheduler_flight import CountedFlight
-from cacheproof.prove.scheduler_values import SMALL
+from cacheproof.prove.scheduler.begun import BEGUN, CROSS, OFF, promised, verifying
+from cacheproof.prove.scheduler.flight import CountedFlight
+from cacheproof.prove.scheduler.values import SMALL
 from cacheproof.prove.solvers import satisfiable
 from cachespec.scheduler import configuration, counts, rounds
 from cachespec.scheduler.state import State

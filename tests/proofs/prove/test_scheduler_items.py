@@ -14,12 +14,12 @@ from tests.proofs.prove.test_scheduler_life import reached
 
 from cacheproof.prove.executor import Path, SymbolicBoolean, boolean_term, following
 from cacheproof.prove.proof import Move, Proof, lifted
-from cacheproof.prove.scheduler_begun import BEGUN
-from cacheproof.prove.scheduler_entries import Entries, is_item, is_read, with_one
-from cacheproof.prove.scheduler_inputs import INPUTS, begun_inside_is_read, is_encoded_once, was_not_held
-from cacheproof.prove.scheduler_lists import Listed
-from cacheproof.prove.scheduler_passes import PASSES, are_new, are_read, no_item_is_cut, runs_encoder_first
-from cacheproof.prove.scheduler_values import SMALL
+from cacheproof.prove.scheduler.begun import BEGUN
+from cacheproof.prove.scheduler.entries import Entries, is_item, is_read, with_one
+from cacheproof.prove.scheduler.inputs import INPUTS, begun_inside_is_read, is_encoded_once, was_not_held
+from cacheproof.prove.scheduler.lists import Listed
+from cacheproof.prove.scheduler.passes import PASSES, are_new, are_read, no_item_is_cut, runs_encoder_first
+from cacheproof.prove.scheduler.values import SMALL
 from cacheproof.prove.solvers import satisfiable
 from cachespec.kernel import DONE, FROZEN
 from cachespec.scheduler import COMPONENT, NORMATIVE_SCHEDULER

@@ -16,13 +16,13 @@ from tests.proofs.prove.test_formulas import says
 
 from cacheproof.prove.executor import Path, boolean_term, following, integer_term
 from cacheproof.prove.proof import Move, lifted
-from cacheproof.prove.scheduler_life import INVARIANTS
-from cacheproof.prove.scheduler_pins import PINS
-from cacheproof.prove.scheduler_queues import Flight, Members, SymbolicLine
-from cacheproof.prove.scheduler_requests import LIFE
-from cacheproof.prove.scheduler_rounds import claims_of_part
-from cacheproof.prove.scheduler_settings import ended_length, final_length, is_turn, number_of_later_turns
-from cacheproof.prove.scheduler_values import SMALL
+from cacheproof.prove.scheduler.life import INVARIANTS
+from cacheproof.prove.scheduler.pins import PINS
+from cacheproof.prove.scheduler.queues import Flight, Members, SymbolicLine
+from cacheproof.prove.scheduler.requests import LIFE
+from cacheproof.prove.scheduler.rounds import claims_of_part
+from cacheproof.prove.scheduler.settings import ended_length, final_length, is_turn, number_of_later_turns
+from cacheproof.prove.scheduler.values import SMALL
 from cacheproof.prove.solvers import satisfiable
 from cachespec.kernel import FROZEN, Code, Operation
 from cachespec.scheduler import COMPONENT, NORMATIVE_SCHEDULER, configuration, lines, parts, rounds, work

@@ -17,11 +17,11 @@ from tests.proofs.prove.planted import Bug, claims_without_a_bug, identified, re
 from cacheproof.prove.executor import explore
 from cacheproof.prove.finding import Verdict
 from cacheproof.prove.loops import followed
+from cacheproof.prove.object_store.laws import EVERY_CALL
 from cacheproof.prove.obligations.object_store import PROOF, PROOFS, WALKS
 from cacheproof.prove.proof import DEFINED, Invariant, Law, Proof, demand_claims, one_step
 from cacheproof.prove.prover import prove
 from cacheproof.prove.solvers import satisfiable
-from cacheproof.prove.store_laws import EVERY_CALL
 from cacheproof.prove.witness import Example
 from cachespec.kernel import FROZEN, Operation
 from cachespec.object_store import COMPONENT

@@ -16,7 +16,8 @@ from typing import Any
 
 from cacheproof.prove.executor import SymbolicBoolean, SymbolicInteger, both, implies, integer_term
 from cacheproof.prove.histories import Opaque, Pool
-from cacheproof.prove.link_invariants import (
+from cacheproof.prove.loops import modules_of
+from cacheproof.prove.mirror.invariants import (
     flags_are_flags,
     log_is_a_history,
     of_every_link,
@@ -25,9 +26,7 @@ from cacheproof.prove.link_invariants import (
     pending_messages_lead_on,
     sender_is_after_its_log,
 )
-from cacheproof.prove.link_loops import LOOPS, REPLACED
-from cacheproof.prove.link_progress import PROGRESS, formula
-from cacheproof.prove.links import (
+from cacheproof.prove.mirror.links import (
     either,
     fresh,
     is_genuine,
@@ -39,7 +38,8 @@ from cacheproof.prove.links import (
     number,
     order_before,
 )
-from cacheproof.prove.loops import modules_of
+from cacheproof.prove.mirror.loops import LOOPS, REPLACED
+from cacheproof.prove.mirror.progress import PROGRESS, formula
 from cacheproof.prove.proof import Invariant, Law, Move, Proof
 from cacheproof.prove.sequences import length
 from cachespec import mirror

@@ -1,8 +1,8 @@
 """The object store, for any capacity, sizes, requests, items, workers, and any number of live chunks and handles.
 
 `PROOF` runs all operations of the store. The ring's functions that reserve and free chunks are stand-ins there: they
-may answer anything that the laws of their own proof allow (`ring_functions.CHUNKS`). So is the search for the request
-that P0 walks, of which `WALKS` shows the law. The memory may hold anything.
+may answer anything that the laws of their own proof allow (`CHUNKS` of `ring/functions.py`). So is the search for the
+request that P0 walks, of which `WALKS` shows the law. The memory may hold anything.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from typing import Any
 
 from cacheproof.prove.executor import assume, both, integer_term
 from cacheproof.prove.loops import modules_of
+from cacheproof.prove.object_store.laws import INVARIANTS, LAWS, sizes_agree
+from cacheproof.prove.object_store.loops import LOOPS, WALKER
+from cacheproof.prove.object_store.stand_ins import REPLACED, is_walker
+from cacheproof.prove.object_store.steps import STEPS
+from cacheproof.prove.object_store.values import Requests, Workers, lift
+from cacheproof.prove.object_store.values import fresh as fresh_part
+from cacheproof.prove.object_store.workers import OF_WORKERS
 from cacheproof.prove.proof import Law, Proof
 from cacheproof.prove.sequences import length
-from cacheproof.prove.store_laws import INVARIANTS, LAWS, sizes_agree
-from cacheproof.prove.store_loops import LOOPS, WALKER
-from cacheproof.prove.store_stand_ins import REPLACED, is_walker
-from cacheproof.prove.store_steps import STEPS
-from cacheproof.prove.store_values import Requests, Workers, lift
-from cacheproof.prove.store_values import fresh as fresh_part
-from cacheproof.prove.store_workers import OF_WORKERS
 from cachespec import object_store
 from cachespec.kernel import Code, Containers, Operation, Outcome
 from cachespec.object_store import environment as environment_of_store

@@ -12,8 +12,8 @@ from typing import Any
 
 from cacheproof.prove.loops import modules_of
 from cacheproof.prove.proof import Law, Move, Proof
-from cacheproof.prove.publication_invariants import INVARIANTS
-from cacheproof.prove.publication_laws import (
+from cacheproof.prove.publication.invariants import INVARIANTS
+from cacheproof.prove.publication.laws import (
     handed_to_everybody,
     handles_are_served,
     one_reader_goes_on,
@@ -25,9 +25,9 @@ from cacheproof.prove.publication_laws import (
     stores_wait,
     what_is_answered_goes,
 )
-from cacheproof.prove.publication_loops import ANSWERS, LOOPS, REPLACED
-from cacheproof.prove.publication_states import any_may_go, environment, fresh, initial, lift
-from cacheproof.prove.ring_chunks import any_clear, any_free, any_reserve
+from cacheproof.prove.publication.loops import ANSWERS, LOOPS, REPLACED
+from cacheproof.prove.publication.states import any_may_go, environment, fresh, initial, lift
+from cacheproof.prove.ring.chunks import any_clear, any_free, any_reserve
 from cachespec import publication
 from cachespec.kernel import Code, Operation
 from cachespec.publication import Config, transitions

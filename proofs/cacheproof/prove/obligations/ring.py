@@ -16,7 +16,7 @@ from cacheproof.prove import states
 from cacheproof.prove.executor import SymbolicBoolean, Term, both, integer_term
 from cacheproof.prove.loops import modules_of
 from cacheproof.prove.proof import Invariant, Law, Proof
-from cacheproof.prove.ring_chunks import (
+from cacheproof.prove.ring.chunks import (
     EMBEDDED,
     Geometry,
     any_clear,
@@ -26,8 +26,8 @@ from cacheproof.prove.ring_chunks import (
     contiguous,
     refused_for_a_reason,
 )
-from cacheproof.prove.ring_functions import CHUNKS, MEMORY, valid, with_contents
-from cacheproof.prove.ring_handles import (
+from cacheproof.prove.ring.functions import CHUNKS, MEMORY, valid, with_contents
+from cacheproof.prove.ring.handles import (
     LOOPS,
     answers_are_owed,
     any_handles,
@@ -36,14 +36,14 @@ from cacheproof.prove.ring_handles import (
     tables_are_of_live_chunks,
     unanswered_are_written,
 )
-from cacheproof.prove.ring_memory import (
+from cacheproof.prove.ring.memory import (
     PRESENTED,
     any_read_id,
     any_read_payload,
     any_units,
     any_write_chunk,
 )
-from cacheproof.prove.ring_segments import (
+from cacheproof.prove.ring.segments import (
     answers_are_counted,
     freed_in_order,
     ids_are_unique,

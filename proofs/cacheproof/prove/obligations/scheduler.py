@@ -4,7 +4,7 @@ Three proofs run the functions of the step itself. `COUNTS`: the number of token
 and is within the budget. `ITEMS`: the encoder pass does not raise the token count or the compute budget, and makes
 neither negative. `STEP`: with any counts and passes that meet these two claims, each scheduled count is positive and
 within both budgets. The answers of the caches, the plans in flight and the order of requests are arbitrary
-(`prove/scheduler_stand_ins.py`).
+(`prove/scheduler/stand_ins.py`).
 
 The others are in modules of their own: `LIFE` follows the requests through all operations, `PINS` is about what the
 encoder pass lets them hold, `PASSES` and `INPUTS` are about the items of a plan, and `BEGUN` about the computed tokens
@@ -21,12 +21,12 @@ from cacheproof.prove import states
 from cacheproof.prove.executor import Term, assume, both, demand, integer
 from cacheproof.prove.loops import Locals, Loop
 from cacheproof.prove.proof import Law, Proof
-from cacheproof.prove.scheduler_begun import BEGUN
-from cacheproof.prove.scheduler_inputs import INPUTS
-from cacheproof.prove.scheduler_passes import PASSES
-from cacheproof.prove.scheduler_pins import PINS
-from cacheproof.prove.scheduler_requests import LIFE
-from cacheproof.prove.scheduler_stand_ins import (
+from cacheproof.prove.scheduler.begun import BEGUN
+from cacheproof.prove.scheduler.inputs import INPUTS
+from cacheproof.prove.scheduler.passes import PASSES
+from cacheproof.prove.scheduler.pins import PINS
+from cacheproof.prove.scheduler.requests import LIFE
+from cacheproof.prove.scheduler.stand_ins import (
     RULES,
     answered,
     any_answer,

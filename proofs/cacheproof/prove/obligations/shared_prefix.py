@@ -15,9 +15,9 @@ from cacheproof.prove.executor import SymbolicBoolean, Term, both, implies, inte
 from cacheproof.prove.lines import Shares, each
 from cacheproof.prove.loops import Loop
 from cacheproof.prove.proof import Invariant, Law, Move, Proof
-from cacheproof.prove.scheduler_stand_ins import greatest, least
+from cacheproof.prove.scheduler.stand_ins import greatest, least
 from cacheproof.prove.sequences import SymbolicSequence
-from cacheproof.prove.shared_prefix_loops import (
+from cacheproof.prove.shared_prefix.loops import (
     LOOPS,
     ROW,
     admitted_are_served,
@@ -33,7 +33,7 @@ from cacheproof.prove.shared_prefix_loops import (
     reach_is_of_blocks,
     running_are_counted,
 )
-from cacheproof.prove.shared_prefix_stand_ins import (
+from cacheproof.prove.shared_prefix.stand_ins import (
     ANY_ENCODER,
     any_answer,
     any_budgets,

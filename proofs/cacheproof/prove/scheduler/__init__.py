@@ -1,0 +1,1 @@
+"""Proofs about the scheduler: its rounds, queues, caches and requests as terms."""
