@@ -1,4 +1,4 @@
-"""transformers==5.23.0: a cancellation makes all requests starve.
+"""transformers==5.24.0: a cancellation makes all requests starve.
 
 Two requests fill the cache, so one is put back and new ones are blocked until another finishes. The active one is
 cancelled instead. Nothing is scheduled any more: neither the request that waits nor a new one, with an empty cache.

@@ -1,4 +1,4 @@
-"""transformers==5.23.0: a cancellation with a batch in flight ends the engine.
+"""transformers==5.24.0: a cancellation with a batch in flight ends the engine.
 
 With asynchronous batching, the table of a cancelled request is freed while its batch is in flight. If that batch
 completes a block, marking it raises KeyError. Asynchronous batching is for accelerators, so the released functions are

@@ -1,4 +1,4 @@
-"""transformers==5.23.0: the blocks that the last step of a request completes are never found again.
+"""transformers==5.24.0: the blocks that the last step of a request completes are never found again.
 
 A request is finished before its complete blocks are marked, and marking returns at once for a finished request. So a
 prompt that is computed in one chunk, with one token of output, leaves nothing in the cache.

@@ -1,4 +1,4 @@
-"""transformers==5.23.0: several outputs of a prompt of one token end the engine.
+"""transformers==5.24.0: several outputs of a prompt of one token end the engine.
 
 A request with several outputs keeps its last token for after the fork. A prompt of one token is therefore scheduled
 with no tokens at all, and a batch with nothing else fails in the model. The generation loop ends with all requests.

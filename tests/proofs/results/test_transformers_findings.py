@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parents[3]
 SCRIPTS = sorted((ROOT / "docs/findings").glob("transformers_*.py"))
-RELEASE = "transformers==5.23.0"
+RELEASE = "transformers==5.24.0"
 MAY_IMPORT = {"transformers", "torch"}
 HOW_MANY = 4
 

@@ -12,7 +12,7 @@ SECTORS = {"slots, sectors of 2, scarce": {**CONFIGURATIONS["slots, scarce"], "b
 
 FAMILY = PrefixFamily(
     package="transformers",
-    newest="5.23.0",
+    newest="5.24.0",
     child=Path(__file__).parent / "child",
     inside="transformers/generation/continuous_batching/",
     endings=(".py",),
