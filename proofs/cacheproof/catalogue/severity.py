@@ -74,6 +74,7 @@ PROPERTIES: Mapping[Severity, tuple[str, ...]] = {
         *("SCH-1/answered", "SCH-3/named", "SCH-3/whole", "SCH-5/named", "SCH-8/aligned", "SCH-8/line", "SCH-8/place"),
         *(
             "SCH-8/last",
+            "SCH-8/reach",
             "SCH-8/reason",
             "SCH-9/answered",
             "SCH-9/queued",

@@ -143,24 +143,43 @@ def evictions_are_told(config: Config, before: View, op: Operation, outcome: Out
 
 
 def chunks_are_aligned(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    return config.alignment == 0 or all(
+        ends_of_itself(config, before, part) or is_aligned(config, part)
+        for part in new_plan(before, op, after).scheduled
+    )
+
+
+def is_aligned(config: Config, part: Scheduled) -> bool:
+    """The part of a plan ends at a multiple of the alignment, or none lies in it."""
+    boundary = (part.start + part.tokens) // config.alignment * config.alignment
+    return part.start + part.tokens == boundary or boundary <= part.start
+
+
+def chunks_go_far(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
     parts = new_plan(before, op, after).scheduled
     return config.alignment == 0 or all(
-        is_aligned(config, before, part, config.token_budget - sum(other.tokens for other in parts[:index]))
+        ends_of_itself(config, before, part)
+        or part.start + most(config, parts[:index]) < prefill_of(config, before, part)
         for index, part in enumerate(parts)
     )
 
 
-def is_aligned(config: Config, before: View, part: Scheduled, budget: int) -> bool:
-    """One part of a plan: it reaches the end of the prefill or the start of an item, or no multiple lies in it."""
-    end, boundary = part.start + part.tokens, (part.start + part.tokens) // config.alignment * config.alignment
+def ends_of_itself(config: Config, before: View, part: Scheduled) -> bool:
+    """The part of a plan reaches the end of the prefill, or the start of an item."""
+    end = part.start + part.tokens
+    return end >= prefill_of(config, before, part) or any(end == item[START] for item in items_of(config, part.request))
+
+
+def prefill_of(config: Config, before: View, part: Scheduled) -> int:
+    """Up to here the request computes what it has."""
     known = config.prompts[part.request] + dict(before.produced).get(part.request, 0)
-    prefill, largest = (
-        max(config.prompts[part.request], known - 1),
-        min(budget, config.long_prefill_threshold or budget),
-    )
-    if end >= prefill or any(end == item[START] for item in items_of(config, part.request)):
-        return True
-    return part.start + largest < prefill and (end == boundary or boundary <= part.start)
+    return max(config.prompts[part.request], known - 1)
+
+
+def most(config: Config, earlier: tuple[Scheduled, ...]) -> int:
+    """How many tokens the step still has for a request, if these parts of the plan come before it."""
+    budget = config.token_budget - sum(part.tokens for part in earlier)
+    return min(budget, config.long_prefill_threshold or budget)
 
 
 def goes_on_behind_an_item(config: Config, part: Scheduled) -> bool:
@@ -260,6 +279,15 @@ ACCOUNTS: tuple[Step[Config, View], ...] = (
         chunks_are_aligned,
         lambda c, b, op, o, a: any(
             c.alignment > 1 and (part.start + part.tokens) % c.alignment == 0 for part in new_plan(b, op, a).scheduled
+        ),
+    ),
+    Step(
+        "SCH-8/reach",
+        "with an alignment too, a chunk goes to the end of the prefill or to an item if the step has room for so many "
+        "tokens",
+        chunks_go_far,
+        lambda c, b, op, o, a: any(
+            c.alignment > 1 and (part.start + part.tokens) % c.alignment > 0 for part in new_plan(b, op, a).scheduled
         ),
     ),
 )

@@ -172,7 +172,7 @@ LATE_DRAFTS = "C-SCH-34: a preempted request takes the drafts behind late output
 KEPT_BEHIND = "C-SCH-40: where KV comes from outside, blocks are freed behind the steps in flight"
 LEAVES_ROOM = "C-SCH-42: a prompt of a pooling model leaves room for an output token that there is not"
 FOR_COMPUTE = "C-ENC-29: an encoder output that the connector has waits for compute budget"
-KEEPS_STATES = {"SCH-8/aligned": "a chunk stops at the last multiple at which a state is kept, before the prefill ends"}
+KEEPS_STATES = {"SCH-8/reach": "a chunk stops at the last multiple at which a state is kept, before the prefill ends"}
 OWN_BLOCKS = (
     "C-SCH-35: a failed load that begins again leaves its own blocks free, too; "
     "C-SCH-50: a load leaves blocks free for its own drafts"
