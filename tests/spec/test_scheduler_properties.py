@@ -300,6 +300,11 @@ PLANTED = [
     bug("SCH-7/last", "line", (rounds.last_running, "$state.running[-1]", "$state.running[0]")),
     bug("SCH-8/aligned", "aligned-again", (counts.aligned, "$end >= $prefill", "True")),
     bug("SCH-8/reach", "aligned-again", (counts.aligned, "$end >= $prefill", "False")),
+    bug(
+        "SCH-8/far",
+        "three-requests",
+        (counts.offered, "min(limited($config, $tokens), $budget)", "min(limited($config, $tokens), $budget - 1)"),
+    ),
     bug("SCH-8/line", "three-requests", (rounds.admit, "left_out($state.waiting, $request)", "$state.waiting[:0:-1]")),
     bug("SCH-2/taken", "line", (requests.update, "Code.DONE", "Code.FAILED")),
     bug(

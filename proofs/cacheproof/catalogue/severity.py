@@ -73,6 +73,7 @@ PROPERTIES: Mapping[Severity, tuple[str, ...]] = {
         *("PH-4/executed", "PH-4/new", "PH-4/written"),
         *("SCH-1/answered", "SCH-3/named", "SCH-3/whole", "SCH-5/named", "SCH-8/aligned", "SCH-8/line", "SCH-8/place"),
         *(
+            "SCH-8/far",
             "SCH-8/last",
             "SCH-8/reach",
             "SCH-8/reason",

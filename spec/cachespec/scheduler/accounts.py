@@ -157,6 +157,16 @@ def is_aligned(config: Config, part: Scheduled) -> bool:
 
 def chunks_go_far(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
     parts = new_plan(before, op, after).scheduled
+    return all(
+        ends_of_itself(config, before, part)
+        or not 0 < part.tokens < most(config, parts[:index])
+        or (config.alignment > 0 and (part.start + part.tokens) % config.alignment == 0)
+        for index, part in enumerate(parts)
+    )
+
+
+def ends_are_reached(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    parts = new_plan(before, op, after).scheduled
     return config.alignment == 0 or all(
         ends_of_itself(config, before, part)
         or part.start + most(config, parts[:index]) < prefill_of(config, before, part)
@@ -282,10 +292,20 @@ ACCOUNTS: tuple[Step[Config, View], ...] = (
         ),
     ),
     Step(
-        "SCH-8/reach",
-        "with an alignment too, a chunk goes to the end of the prefill or to an item if the step has room for so many "
-        "tokens",
+        "SCH-8/far",
+        "a chunk has all the tokens for which the step has room, unless it ends at the end of the prefill, before an "
+        "item, or at a multiple of the alignment",
         chunks_go_far,
+        lambda c, b, op, o, a: any(
+            not ends_of_itself(c, b, part) and part.tokens == most(c, parts[:index])
+            for parts in (new_plan(b, op, a).scheduled,)
+            for index, part in enumerate(parts)
+        ),
+    ),
+    Step(
+        "SCH-8/reach",
+        "no chunk ends at a multiple of the alignment if the step has room for the rest of the prefill",
+        ends_are_reached,
         lambda c, b, op, o, a: any(
             c.alignment > 1 and (part.start + part.tokens) % c.alignment > 0 for part in new_plan(b, op, a).scheduled
         ),
