@@ -298,6 +298,11 @@ PLANTED = [
     bug("SCH-6/forgotten", "drafts-given-up", (requests.gone, "$state.proposed.remove($request)", "$state.proposed")),
     bug("SCH-7/order", "line", (rounds.scheduled, "(*$current.scheduled, $one)", "($one, *$current.scheduled)")),
     bug("SCH-7/last", "line", (rounds.last_running, "$state.running[-1]", "$state.running[0]")),
+    bug(
+        "SCH-7/needed",
+        "line",
+        (rounds.must_preempt, "not $search.found", "not $search.found or not $search.round.preempted"),
+    ),
     bug("SCH-8/aligned", "aligned-again", (counts.aligned, "$end >= $prefill", "True")),
     bug("SCH-8/reach", "aligned-again", (counts.aligned, "$end >= $prefill", "False")),
     bug(

@@ -71,7 +71,16 @@ PROPERTIES: Mapping[Severity, tuple[str, ...]] = {
         *("KV-8/reasons", "KV-8/turned-down", "KV-10/counted", "KV-13/all", "MIR-6/kept"),
         *("MIR-7/channel", "MIR-7/happens", "MIR-7/taken"),
         *("PH-4/executed", "PH-4/new", "PH-4/written"),
-        *("SCH-1/answered", "SCH-3/named", "SCH-3/whole", "SCH-5/named", "SCH-8/aligned", "SCH-8/line", "SCH-8/place"),
+        *(
+            "SCH-1/answered",
+            "SCH-3/named",
+            "SCH-3/whole",
+            "SCH-5/named",
+            "SCH-7/needed",
+            "SCH-8/aligned",
+            "SCH-8/line",
+            "SCH-8/place",
+        ),
         *(
             "SCH-8/far",
             "SCH-8/last",

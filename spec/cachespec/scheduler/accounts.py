@@ -8,6 +8,7 @@ from cachespec.scheduler.configuration import (
     LENGTH,
     START,
     Config,
+    Request,
     is_turn,
     items_of,
     later_turns,
@@ -101,6 +102,26 @@ def the_last_are_preempted(config: Config, before: View, op: Operation, outcome:
         for other in before.running
         if other in after.running
     )
+
+
+def preemptions_are_needed(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
+    preempted = set(before.running) & set(after.waiting)
+    needed = sum(
+        blocks_to_come(config, before, request) if request in preempted else blocks_that_came(before, after, request)
+        for request in before.running
+    )
+    return not (isinstance(op, Schedule) and preempted) or needed > before.kv.free_count
+
+
+def blocks_to_come(config: Config, before: View, request: Request) -> int:
+    """The blocks that the request lacks for all of its tokens and drafts."""
+    tokens = length_in_sight(config, before, request) + dict(before.proposed).get(request, 0)
+    return max(0, -(-tokens // config.block_size) - len(dict(before.kv.tables).get(request, ())))
+
+
+def blocks_that_came(before: View, after: View, request: Request) -> int:
+    """The blocks that the round has given to the request."""
+    return len(dict(after.kv.tables).get(request, ())) - len(dict(before.kv.tables).get(request, ()))
 
 
 def samples_are_where_tokens_end(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
@@ -248,6 +269,12 @@ ACCOUNTS: tuple[Step[Config, View], ...] = (
         "a preempted request has no higher priority than any that keeps running, and arrived after its equals",
         the_last_are_preempted,
         lambda c, b, op, o, a: bool(new_plan(b, op, a).preempted) and bool(a.running),
+    ),
+    Step(
+        "SCH-7/needed",
+        "a round preempts requests only if the free blocks do not suffice for their tokens and for what the others get",
+        preemptions_are_needed,
+        lambda c, b, op, o, a: isinstance(op, Schedule) and bool(set(b.running) & set(a.waiting)),
     ),
     Step(
         "SCH-5/named",
