@@ -13,6 +13,7 @@ from itertools import product
 
 from cachespec.block_hash.configuration import Config
 from cachespec.block_hash.state import Key, Link, Request
+from cachespec.block_hash.transitions import next_key
 
 PUBLIC = 0
 """The hash of None is the same in every process from Python 3.12 on."""
@@ -27,7 +28,12 @@ def digest(config: Config, parent: int, tokens: Iterable[int]) -> int:
 
 
 def weak_key(config: Config, request: Request, link: Link, seed: int) -> Key:
-    """The value, and beside it the block's own tokens and extras, as in the early keys."""
+    """The value, and beside it the block's own tokens and extras, as in the early keys.
+
+    Without digests, no two inputs have the same value.
+    """
+    if config.digests == 0:
+        return next_key(request, link)
     parent = request.blocks[-1].key.chain[0].tokens[0] if request.blocks else seed
     value = digest(config, parent, (*link.tokens, *(extra.value for extra in link.extras)))
     return Key((Link((value,), ()), link))

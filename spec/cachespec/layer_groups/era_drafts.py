@@ -196,14 +196,17 @@ class EarlyRules(NamedTuple):
 
 
 def finding_once(rules: EarlyRules) -> LookUp:
-    """A look-up of 0.11.0: full attention, then the other sort; states are never found, so with them nothing is."""
+    """A look-up of 0.11.0: full attention, then the other sort; states are never found, so with them nothing is.
+
+    0.11.0 does not start with more than two sorts. They are looked up here as without draft layers.
+    """
 
     def found(config: Config, pool: Pool, request: Request) -> Found:
         if STATE in config.kinds:
             return Found(0, no_hits(config))
-        if not has_drafts(config):
-            return longest(config, pool, request)
         firsts = first_groups(config)
+        if not has_drafts(config) or len(firsts) > 2:
+            return longest(config, pool, request)
         match = match_of(config, pool, request, firsts[0], rules.begin(config, request), 1)
         if len(firsts) == 1:
             return found_of(config, pool, request, match.tokens, (match,))

@@ -272,7 +272,7 @@ ACCOUNTS: tuple[Step[Config, View], ...] = (
     ),
     Step(
         "SCH-7/needed",
-        "a round preempts requests only if the free blocks do not suffice for their tokens and for what the others get",
+        "no request is preempted while the free blocks suffice for its tokens and for the chunks of the others",
         preemptions_are_needed,
         lambda c, b, op, o, a: isinstance(op, Schedule) and bool(set(b.running) & set(a.waiting)),
     ),

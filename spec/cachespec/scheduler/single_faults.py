@@ -172,7 +172,7 @@ def admit_unless_deferred(rules: Table, config: Config, current: Round) -> Round
         waiting = marks(current.state, "deferred")
         if len(current.state.running) + waiting.length >= config.max_running:
             return current
-        if config.external[request] > 0 and not waiting.has(request):
+        if config.external and config.external[request] > 0 and not waiting.has(request):
             current = current._replace(state=with_marks(current.state, "deferred", waiting.set(request, 1)))
         else:
             left = with_marks(current.state, "deferred", waiting.remove(request))

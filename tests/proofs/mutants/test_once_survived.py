@@ -22,7 +22,7 @@ from cacheproof.mutants.judge import Fate, Limits, judged
         ("scheduler/counts.aligned/comparison-24124c", "steps-of-one-token", "SCH-8"),
         ("scheduler/rounds.is_full/constant-73e9f0", "steps-of-one-token", "SCH-8"),
         ("scheduler/feasibility.fits_one_step/constant-f01187", "uncut-beside", "SCH-9"),
-        ("scheduler/normative.offered_whole/constant-3ba797", "uncut-beside", "SCH-1/uncut"),
+        ("scheduler/normative.offered_whole/constant-3ba797", "uncut-beside", "SCH-8/far"),
         ("scheduler/normative.offered_whole/dropped-08ecd3", "uncut-beside", "SCH-1/uncut"),
         ("scheduler/normative.offered_whole/comparison-2c64f2", "uncut-beside", "SCH-8"),
         ("scheduler/feasibility.limited/constant-73e9f0", "threshold-of-one", "SCH-1/threshold"),
