@@ -33,7 +33,8 @@ AnyVariant = Variant[Any, Any, Any]
 
 UNDEFINED = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 """What a variant's functions may raise where they are not defined: in a configuration that the variant is not for, and
-on a view whose parts do not belong together. Without digests, the variant `predictable` divides by zero."""
+on a view whose parts do not belong together. A variant that was added may be about one setting.
+"""
 
 
 def components(extra: str | None = None) -> dict[str, AnyComponent]:

@@ -21,7 +21,7 @@ from cachespec.kernel import Code, Operation, Outcome, Step
 STRANGE = (ValueError, KeyError, IndexError, TypeError, AttributeError)
 """What a property may raise of a view that no state has."""
 UNFIT = (ArithmeticError, LookupError)
-"""What a variant may raise that is for other configurations: without digests `predictable` divides by zero."""
+"""What a variant may raise that is for other configurations."""
 SHOWN = "shown"
 """A property is broken by what a side shows, whichever variant it is nearest to."""
 

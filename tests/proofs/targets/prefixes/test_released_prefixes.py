@@ -71,7 +71,7 @@ def test_one_that_is_not_installed_says_how_to_get_it(
 
 
 def test_a_package_that_is_not_driven_is_named(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(InputError, match=r"vllm==0\.33\.0 or sglang==0\.5\.23 or transformers==5\.23\.0"):
+    with pytest.raises(InputError, match=r"vllm==0\.33\.0 or sglang==0\.5\.23 or transformers==5\.24\.0"):
         family_of("llama==1.0")
     with pytest.raises(SystemExit):
         command.main(["target", "add", "llama==1.0", "--json"])
