@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -157,8 +158,16 @@ def test_what_a_side_shows_is_judged_if_it_is_as_no_variant() -> None:
 
 
 def test_a_variant_for_other_configurations_is_not_the_nearest() -> None:
-    """Without digests, `predictable` divides by zero at the first key."""
+    """The planted one raises an error in each call."""
     component = component_named("block_hash")
+
+    def undefined(config: Any, state: Any, op: Operation) -> tuple[Any, Outcome]:
+        raise LookupError(f"{op} has no meaning in {config}")
+
+    other = replace(
+        component.normative, tag="other", transitions=dict.fromkeys(component.normative.transitions, undefined)
+    )
+    component = replace(component, variants={**component.variants, "other": other})
     config = component.config(block_size=1, prompt_tokens=1, tokens=2)
     calls = [Write(0, 1), Submit(0)]
     run = record(component, component.normative, config, calls, whole_calls=True)
