@@ -80,9 +80,19 @@ def test_canonical_states_stand_for_the_states(component: str, tag: str) -> None
 
 
 @pytest.mark.parametrize(("component", "tag"), SUBJECTS)
-def test_every_variant_can_be_explored_in_random_configurations(component: str, tag: str) -> None:
+def test_a_variant_can_be_explored_in_random_configurations(component: str, tag: str) -> None:
     """A variant that is about one setting takes the others, too: `explore` draws them."""
     owner = component_named(component)
     for number in range(3):
         explored = explore(owner, owner.variants[tag], drawn(owner, 1, number), Plan(limit_states=10))
         assert explored.states > 0
+
+
+def test_three_sorts_with_draft_layers_can_be_explored_in_an_era_of_two() -> None:
+    """Seldom drawn: full attention, two windows, and draft layers. 0.11.0 has two sorts at most."""
+    owner = component_named("layer_groups")
+    config = owner.config(
+        blocks=8, kinds=(0, 1, 1), spans=(0, 2, 3), drafting=(1, 1, 1), chains=((0, 1),), lengths=(2,), many=1
+    )
+    assert owner.invalid(config) is None
+    assert explore(owner, owner.variants["K1"], config, Plan(limit_states=100)).states > 1
