@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from cacheproof.targets.transformers.family import FAMILY
+
 ROOT = Path(__file__).parents[3]
 SCRIPTS = sorted((ROOT / "docs/findings").glob("transformers_*.py"))
-RELEASE = "transformers==5.24.0"
+RELEASE = FAMILY.example
 MAY_IMPORT = {"transformers", "torch"}
 HOW_MANY = 4
 
