@@ -17,7 +17,16 @@ from cachespec.scheduler.configuration import (
 from cachespec.scheduler.operations import Abort, Add, FailLoad, FailStep, ResetEncoderCache, Schedule, Update
 from cachespec.scheduler.session_properties import known
 from cachespec.scheduler.state import LOADED, LOADING, Scheduled, View
-from cachespec.scheduler.view import accounted, in_phase, in_turn, length_in_sight, live, new_plan, touched
+from cachespec.scheduler.view import (
+    accounted,
+    in_phase,
+    in_turn,
+    known_length,
+    length_in_sight,
+    live,
+    new_plan,
+    touched,
+)
 from cachespec.scheduler.worker import keys_in
 
 # Requests -----------------------------------------------------------------------------------------------------------
@@ -89,7 +98,12 @@ def plans_are_in_order(config: Config, before: View, op: Operation, outcome: Out
 
 def the_preempted_are_named(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
     named = set(new_plan(before, op, after).preempted)
-    return not isinstance(op, Schedule) or named == set(before.running) & set(after.waiting)
+    return not isinstance(op, Schedule) or named == put_back(before, after)
+
+
+def put_back(before: View, after: View) -> set[int]:
+    """The requests that ran, and wait since."""
+    return set(before.running) & set(after.waiting)
 
 
 def the_last_are_preempted(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
@@ -105,7 +119,7 @@ def the_last_are_preempted(config: Config, before: View, op: Operation, outcome:
 
 
 def preemptions_are_needed(config: Config, before: View, op: Operation, outcome: Outcome, after: View) -> bool:
-    preempted = set(before.running) & set(after.waiting)
+    preempted = put_back(before, after)
     needed = sum(
         blocks_to_come(config, before, request) if request in preempted else blocks_that_came(before, after, request)
         for request in before.running
@@ -203,8 +217,7 @@ def ends_of_itself(config: Config, before: View, part: Scheduled) -> bool:
 
 def prefill_of(config: Config, before: View, part: Scheduled) -> int:
     """Up to here the request computes what it has."""
-    known = config.prompts[part.request] + dict(before.produced).get(part.request, 0)
-    return max(config.prompts[part.request], known - 1)
+    return max(config.prompts[part.request], known_length(config, before, part.request) - 1)
 
 
 def most(config: Config, earlier: tuple[Scheduled, ...]) -> int:
@@ -272,9 +285,10 @@ ACCOUNTS: tuple[Step[Config, View], ...] = (
     ),
     Step(
         "SCH-7/needed",
-        "no request is preempted while the free blocks suffice for its tokens and for the chunks of the others",
+        "no requests are preempted while the free blocks suffice for all of their tokens and for the chunks of the "
+        "others",
         preemptions_are_needed,
-        lambda c, b, op, o, a: isinstance(op, Schedule) and bool(set(b.running) & set(a.waiting)),
+        lambda c, b, op, o, a: isinstance(op, Schedule) and bool(put_back(b, a)),
     ),
     Step(
         "SCH-5/named",

@@ -7,7 +7,7 @@ from cachespec.scheduler.configuration import LENGTH, START, Config, Item, final
 from cachespec.scheduler.operations import Add
 from cachespec.scheduler.session_properties import known
 from cachespec.scheduler.state import Scheduled, View
-from cachespec.scheduler.view import live, new_plan
+from cachespec.scheduler.view import known_length, live, new_plan
 
 
 def admitted(before: View, op: Operation, after: View) -> tuple[Scheduled, ...]:
@@ -43,7 +43,7 @@ def uncut_prompts_fit(config: Config, before: View, op: Operation, outcome: Outc
 
 def at_once(config: Config, before: View, part: Scheduled) -> int:
     """The tokens of an admitted request that are not computed, up to the long-prefill threshold."""
-    left = config.prompts[part.request] + dict(before.produced).get(part.request, 0) - part.start
+    left = known_length(config, before, part.request) - part.start
     return min(left, config.long_prefill_threshold or left)
 
 

@@ -113,11 +113,16 @@ def in_flight(view: View, request: int) -> tuple[Scheduled, ...]:
     return tuple(part for part in parts if part.request == request and not part.void)
 
 
+def known_length(config: Config, view: View, request: int) -> int:
+    """The tokens of the prompt and of the output that is there."""
+    return config.prompts[request] + dict(view.produced).get(request, 0)
+
+
 def length_in_sight(config: Config, view: View, request: int) -> int:
     """The request's tokens, those included that plans in flight may sample; drafts if steps are ahead of output."""
     drafts = int(is_asynchronous(config))
     sampled = sum(part.samples + drafts * part.drafts for part in in_flight(view, request))
-    return config.prompts[request] + dict(view.produced).get(request, 0) + sampled
+    return known_length(config, view, request) + sampled
 
 
 OBSERVABLES: Mapping[str, str] = MappingProxyType(
