@@ -20,12 +20,15 @@ from typing import Any, NoReturn
 
 import z3  # type: ignore[import-untyped]  # z3 ships no types
 
+from cacheproof.prove.asking import SECOND, limit
+
 Term = Any
 """A z3 expression."""
 
 DEPTH_LIMIT = 40
 PATH_LIMIT = 2000
-FEASIBILITY_MILLISECONDS = 500
+FEASIBILITY = SECOND // 2
+"""Steps for one question whether a path can be taken."""
 
 z3.set_param("ctrl_c", False)  # otherwise z3 takes an interruption for itself, and the run goes on
 
@@ -70,7 +73,7 @@ class Path:
     """Whether formulas may have quantifiers; if not, the path does not look for them."""
 
     def __post_init__(self) -> None:
-        self.solver.set("timeout", FEASIBILITY_MILLISECONDS)
+        limit(self.solver, FEASIBILITY)
 
     def fresh(self, name: str, sort: Any) -> Term:
         """A new constant; a replay of the same prefix gives the same names."""

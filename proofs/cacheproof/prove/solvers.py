@@ -10,15 +10,17 @@ from typing import Any
 import cvc5  # type: ignore[import-untyped]  # cvc5 ships no types
 import z3  # type: ignore[import-untyped]  # z3 ships no types
 
+from cacheproof.prove.asking import SECOND, STUCK_MILLISECONDS, answer_of
 from cacheproof.prove.executor import Demand, Term
 
-QUICK_MILLISECONDS = 1_000
-MATCHING_MILLISECONDS = 2_000
-EXAMPLE_MILLISECONDS = 4_000
+QUICK = SECOND // 2
+MATCHING = 2 * SECOND
+EXAMPLE = 4 * SECOND
 SEEDS = (0, 1, 2, 3)
 """A search that takes long with one seed is often over at once with another."""
-PATIENT_MILLISECONDS = 20_000
-SECOND_MILLISECONDS = 1_000
+PATIENT = 20 * SECOND
+SECOND_OPINION = 300_000
+"""Steps as cvc5 counts them (`rlimit-per`), some hundred in a millisecond."""
 
 
 class Answer(Enum):
@@ -92,7 +94,7 @@ def satisfiable(formulas: tuple[Term, ...]) -> bool:
     """Whether z3 finds a model; "unknown" is no."""
     solver = z3.Solver()
     solver.add(*formulas)
-    return _within(solver, EXAMPLE_MILLISECONDS) is Answer.FAILS
+    return _within(solver, EXAMPLE) is Answer.FAILS
 
 
 def first_opinion(goal: Goal, hints: Iterable[Term]) -> tuple[Answer, Any]:
@@ -106,61 +108,61 @@ def first_opinion(goal: Goal, hints: Iterable[Term]) -> tuple[Answer, Any]:
     simple.add(*goal.assumptions, z3.Not(goal.formula))
     simple.set("array.extensional", False)
     simple.set("mbqi", False)  # no search for models, which may take all the time
-    if _within(simple, QUICK_MILLISECONDS) is Answer.FOLLOWS:
+    if _within(simple, QUICK) is Answer.FOLLOWS:
         return Answer.FOLLOWS, simple
     solver = goal.solver()
-    if (answer := _within(solver, QUICK_MILLISECONDS)) is not Answer.UNKNOWN:
+    if (answer := _within(solver, QUICK)) is not Answer.UNKNOWN:
         return answer, solver
     narrowed = tuple(hints)
-    if (example := _example(goal, narrowed, SEEDS[0], QUICK_MILLISECONDS)) is not None:
+    if (example := _example(goal, narrowed, SEEDS[0], QUICK)) is not None:
         return Answer.FAILS, example
-    for extensional, milliseconds in ((False, EXAMPLE_MILLISECONDS), (True, MATCHING_MILLISECONDS)):
+    for extensional, steps in ((False, EXAMPLE), (True, MATCHING)):
         matching = goal.solver()
         matching.set("mbqi", False)
         matching.set("smt.array.extensional", extensional)
-        if _within(matching, milliseconds) is Answer.FOLLOWS:
+        if _within(matching, steps) is Answer.FOLLOWS:
             return Answer.FOLLOWS, matching
-    if _follows_without_extensionality(goal, QUICK_MILLISECONDS):
+    if _follows_without_extensionality(goal, QUICK):
         return Answer.FOLLOWS, solver
     for seed in SEEDS:
-        if (example := _example(goal, narrowed, seed, EXAMPLE_MILLISECONDS)) is not None:
+        if (example := _example(goal, narrowed, seed, EXAMPLE)) is not None:
             return Answer.FAILS, example
-    if _follows_without_extensionality(goal, PATIENT_MILLISECONDS // len(SEEDS)):
+    if _follows_without_extensionality(goal, PATIENT // len(SEEDS)):
         return Answer.FOLLOWS, solver
     again = goal.solver()
     again.set("random_seed", 1)
-    return _within(again, PATIENT_MILLISECONDS), again
+    return _within(again, PATIENT), again
 
 
-def _example(goal: Goal, hints: tuple[Term, ...], seed: int, milliseconds: int) -> Any:
+def _example(goal: Goal, hints: tuple[Term, ...], seed: int, steps: int) -> Any:
     """A solver with a small counterexample, or None."""
     solver = goal.solver()
     solver.set("random_seed", seed)
     solver.add(*hints)
-    return solver if _within(solver, milliseconds) is Answer.FAILS else None
+    return solver if _within(solver, steps) is Answer.FAILS else None
 
 
-def _follows_without_extensionality(goal: Goal, milliseconds: int) -> bool:
+def _follows_without_extensionality(goal: Goal, steps: int) -> bool:
     """Whether the goal follows, too, if different arrays may have the same members: the axiom costs much, if unused."""
     for seed in SEEDS:
         solver = goal.solver()
         solver.set("smt.array.extensional", False)
         solver.set("random_seed", seed)
-        if _within(solver, milliseconds) is Answer.FOLLOWS:
+        if _within(solver, steps) is Answer.FOLLOWS:
             return True
     return False
 
 
-def _within(solver: Any, milliseconds: int) -> Answer:
-    solver.set("timeout", milliseconds)
-    return Answer(str(solver.check()))
+def _within(solver: Any, steps: int) -> Answer:
+    return Answer(str(answer_of(solver, steps)))
 
 
 def second_opinion(solver: Any) -> Answer:
     """What cvc5 says about the same SMT-LIB text; a text that it does not take is no answer."""
     terms = cvc5.TermManager()
     other = cvc5.Solver(terms)
-    other.setOption("tlimit-per", str(SECOND_MILLISECONDS))
+    other.setOption("rlimit-per", str(SECOND_OPINION))
+    other.setOption("tlimit-per", str(STUCK_MILLISECONDS))
     other.setOption("arrays-exp", "true")
     other.setLogic("ALL")
     symbols = cvc5.SymbolManager(terms)

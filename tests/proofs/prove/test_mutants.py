@@ -54,7 +54,7 @@ def holds(proof: Proof, known: Examples) -> bool:
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize(("component", "module"), CASES, ids=[component for component, _ in CASES])
 def test_every_mutant_is_killed_or_excused(component: str, module: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(solvers, "PATIENT_MILLISECONDS", 1)
+    monkeypatch.setattr(solvers, "PATIENT", 1)
     own = [value for value in vars(module).values() if isinstance(value, FunctionType)]
     functions = [function for function in own if inspect.getmodule(function) is module]
     mutants = [mutant for function in functions for mutant in mutants_of(function)]

@@ -57,7 +57,7 @@ def test_an_invariant_that_does_not_hold_at_the_start_is_refuted() -> None:
 
 
 def test_what_the_solver_cannot_tell_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(solvers, "_within", lambda solver, milliseconds: solvers.Answer.UNKNOWN)
+    monkeypatch.setattr(solvers, "_within", lambda solver, steps: solvers.Answer.UNKNOWN)
     monkeypatch.setattr(solvers, "satisfiable", lambda formulas: True)
     monkeypatch.setattr("cacheproof.prove.prover.satisfiable", lambda formulas: True)
     finding = found(PROOF, "LRU-2/pop")

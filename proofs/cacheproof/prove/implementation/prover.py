@@ -11,11 +11,11 @@ from typing import Any
 import z3  # type: ignore[import-untyped]  # z3 ships no types
 
 from cacheimpl import answer as tensor_answer
+from cacheproof.prove.asking import answer_of, no_answer
 from cacheproof.prove.executor import Demand, NotFollowedError, explore, path
 from cacheproof.prove.finding import IMPLEMENTATION, Finding, Verdict
 from cacheproof.prove.implementation import cells
 from cacheproof.prove.implementation.actions import Turn, name_of, sequential
-from cacheproof.prove.implementation.asking import answer_of, no_answer
 from cacheproof.prove.implementation.cells import Cell, evaluated, term
 from cacheproof.prove.implementation.correspondence import (
     INITIAL,

@@ -17,9 +17,10 @@ from cacheproof.model.registry import component_named
 from cacheproof.model.store import HOME_VARIABLE, load
 from cacheproof.present.evidence import evidence
 from cacheproof.prove import session
+from cacheproof.prove.asking import answer_of
 from cacheproof.prove.executor import NotFollowedError
 from cacheproof.prove.finding import Verdict
-from cacheproof.prove.implementation import asking, prover
+from cacheproof.prove.implementation import prover
 from cacheproof.prove.implementation.correspondence import INITIAL
 from cacheproof.prove.implementation.prover import EQUAL, STATEMENTS, prove_place
 from cacheproof.prove.session import CORRESPONDENCES
@@ -84,8 +85,7 @@ def test_larger_shapes_are_in_the_set_all() -> None:
 
 
 def test_a_question_without_an_answer_is_given_up_at_its_shape(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asking, "LIMIT_SECONDS", 0.0)
-    monkeypatch.setattr(asking, "LOOK_SECONDS", 0.002)
+    monkeypatch.setattr(prover, "answer_of", lambda solver: answer_of(solver, 1))
     (row,) = prove_place(CORRESPONDENCES["lru"][0], "put", only=EQUAL)
     assert row.verdict is Verdict.GAVE_UP
     assert "at 3 keys" in row.detail

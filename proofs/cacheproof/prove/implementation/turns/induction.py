@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 import torch
 import z3  # type: ignore[import-untyped]  # z3 ships no types
 
+from cacheproof.prove.asking import answer_of, no_answer
 from cacheproof.prove.executor import NotFollowedError
 from cacheproof.prove.finding import IMPLEMENTATION_TURNS, Finding, Verdict
 from cacheproof.prove.implementation import cells
-from cacheproof.prove.implementation.asking import answer_of, no_answer
 from cacheproof.prove.implementation.cells import Cell, term
 from cacheproof.prove.implementation.tensors import CellTensor
 from cacheproof.prove.implementation.turns.tracing import Function, Inputs, Traced, traced_burst
