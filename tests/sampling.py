@@ -37,6 +37,14 @@ FAMILIES = (
     Family("tests/impl/test_object_store_lockstep.py::test_a_planted_bug_is_found", 4, grouped=False),
     Family("tests/impl/test_scheduler.py::test_every_triple_is_the_specifications", 3, grouped=False),
     Family("tests/impl/test_scheduler_arrivals.py::test_a_bug_is_seen", 4, grouped=False),
+    Family("tests/impl/test_kernels_rounds.py::test_a_planted_bug_is_noticed", 3, grouped=False),
+    Family("tests/impl/test_layer_groups_mutants.py::test_each_bug_is_caught", 3, grouped=False),
+    Family(
+        "tests/impl/test_scheduler_engine.py::test_a_bug_of_bounds_is_seen_beside_the_specification",
+        4,
+        grouped=False,
+    ),
+    Family("tests/impl/test_scheduler_engine.py::test_plans_with_bounds_are_the_specifications", 3, grouped=False),
     Family(
         "tests/impl/test_scheduler_engine.py::test_a_bug_of_other_sorts_is_seen_beside_the_specification",
         4,
@@ -63,13 +71,16 @@ FAMILIES = (
         "::test_a_bug_is_refuted_by_a_counterexample_that_was_run",
         0,
     ),
+    Family("tests/proofs/prove/test_mirror_progress.py::test_a_planted_bug_is_seen_in_a_scope", 3, grouped=False),
     Family("tests/proofs/prove/test_planted_bugs.py::test_a_planted_bug_is_refuted", 0),
+    Family("tests/proofs/prove/test_publication_formulas.py::test_the_law_is_the_property", 3, grouped=False),
     Family("tests/proofs/prove/test_scheduler_bugs.py::test_a_planted_bug_is_refuted", 0),
     Family("tests/proofs/prove/test_scheduler_items.py::test_a_planted_bug_of_a_pass_is_refuted", 0, grouped=False),
     Family("tests/proofs/prove/test_scheduler_items.py::test_a_planted_bug_of_a_round_is_refuted", 0, grouped=False),
     Family("tests/proofs/prove/test_scheduler_life.py::test_a_planted_bug_is_refuted", 15, grouped=False),
     Family("tests/proofs/prove/test_scheduler_life.py::test_the_formula_is_the_property", 3, grouped=False),
     Family("tests/proofs/prove/test_scheduler_life.py::test_the_law_is_the_property", 4, grouped=False),
+    Family("tests/proofs/prove/test_shared_prefix_formulas.py::test_the_law_is_the_property", 3, grouped=False),
     Family("tests/proofs/prove/test_store_bugs.py::test_a_planted_bug_is_refuted", 4, grouped=False),
     Family(
         "tests/proofs/prove/test_store_bugs.py::test_a_step_that_breaks_the_property_breaks_the_claim",
@@ -109,6 +120,7 @@ TAKE_LONG = (
     "tests/impl/test_scheduler.py::test_random_runs_with_pictures_are_the_specifications",
     "tests/packaging/test_install.py::test_the_base_install_checks[editable]",
     "tests/proofs/device/test_pretended.py::test_a_check_runs_on_a_device[recorded-rounds]",
+    "tests/proofs/device/test_checks.py::test_a_check_passes_and_says_what_it_did[components]",
     "tests/proofs/lockstep/test_machine.py::test_a_deeper_one_is_shrunk_to_the_least",
     "tests/proofs/lockstep/test_own_names.py::test_vectors_find_most_bugs",
     "tests/proofs/prove/implementation/test_contracts.py::test_contracts_of_the_implementation_are_listed_and_kept",
@@ -125,6 +137,11 @@ TAKE_LONG = (
         "[admit: embeds > $budget.longest -> BUD-4/admit]"
     ),
     "tests/proofs/prove/test_planted_bugs.py::test_a_handle_that_may_arrive_before_the_data_is_refuted",
+    "tests/proofs/prove/test_scheduler_life.py::test_the_law_is_the_property[X-1]",
+    (
+        "tests/proofs/prove/test_scheduler_life.py::test_a_planted_bug_is_refuted"
+        "[wanted: 2 * $state.proposed.get($request, 0) -> SCH-2/drafts/schedule]"
+    ),
     "tests/proofs/prove/test_scheduler_life.py::test_an_encoder_pass_that_pins_for_another_request_is_refuted",
     (
         "tests/proofs/prove/test_scheduler_life.py::test_a_planted_bug_is_refuted"
@@ -147,6 +164,7 @@ TAKE_LONG = (
     "tests/proofs/search/test_tensor_checkpoint.py::test_it_goes_on_after_kill_9",
     "tests/proofs/targets/vllm/test_exploring.py::test_a_second_run_explores_nothing",
     "tests/proofs/targets/vllm/test_add.py::test_an_environment_that_fails_leaves_nothing",
+    "tests/proofs/test_bench.py::test_contenders_answer_alike_and_are_counted[explore]",
     "tests/proofs/test_pytest_plugin.py::test_a_declared_rule_is_no_failure_and_one_that_never_shows_is_told",
     "tests/proofs/test_pytest_plugin.py::test_the_sample_project_passes_on_two_workers_that_share_a_seed",
     "tests/proofs/test_pytest_plugin.py::test_the_seed_and_the_database_are_those_of_hypothesis",

@@ -70,10 +70,14 @@ def test_plans_with_bounds_are_the_specifications(seed: int) -> None:
 @pytest.mark.parametrize("sort", SORTS)
 def test_plans_of_other_sorts_are_the_specifications(sort: str, seed: int) -> None:
     """KV from elsewhere and to it, sessions of several turns, encoder-decoder models, an encoder connector."""
-    config = of_sort(sort, crowded(30, seed, room=0.5)._replace(external=()), seed)
-    both = Both(config, rows=16)
-    both.play(seed, 400)
-    assert both.state.gone.length > 4
+    assert of_this_sort(sort, seed).state.gone.length > 4
+
+
+def of_this_sort(sort: str, seed: int) -> Both:
+    """What is left of a load of the sort, with little room or with much."""
+    both = Both(of_sort(sort, crowded(30, seed, room=(0.1, 0.2, 0.5)[seed % 3])._replace(external=()), seed), rows=16)
+    both.play(seed, 300)
+    return both
 
 
 BUGS = {
@@ -295,10 +299,9 @@ SORT_BUGS = {
 def differs_in_sorts() -> bool:
     """The same on these loads."""
     try:
-        for sort in SORTS:
-            for seed in range(8):
-                config = of_sort(sort, crowded(30, seed, room=(0.1, 0.2, 0.5)[seed % 3])._replace(external=()), seed)
-                Both(config, rows=16).play(seed, 300)
+        for seed in range(8):
+            for sort in SORTS:
+                of_this_sort(sort, seed)
     except (AssertionError, KeyError, IndexError):
         return True
     return False
@@ -308,10 +311,6 @@ def differs_in_sorts() -> bool:
 def test_a_bug_of_other_sorts_is_seen_beside_the_specification(bug: str) -> None:
     with planted(SORT_BUGS[bug]):
         assert differs_in_sorts()
-
-
-def test_loads_of_other_sorts_are_the_specifications() -> None:
-    assert not differs_in_sorts()
 
 
 def engine(**changes: Any) -> Scheduler:
