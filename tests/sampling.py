@@ -40,13 +40,13 @@ FAMILIES = (
     Family("tests/impl/test_kernels_rounds.py::test_a_planted_bug_is_noticed", 3, grouped=False),
     Family("tests/impl/test_layer_groups_mutants.py::test_each_bug_is_caught", 3, grouped=False),
     Family(
-        "tests/impl/test_scheduler_engine.py::test_a_bug_of_bounds_is_seen_beside_the_specification",
+        "tests/impl/test_scheduler_plans.py::test_a_bug_of_bounds_is_seen_beside_the_specification",
         4,
         grouped=False,
     ),
-    Family("tests/impl/test_scheduler_engine.py::test_plans_with_bounds_are_the_specifications", 3, grouped=False),
+    Family("tests/impl/test_scheduler_plans.py::test_plans_with_bounds_are_the_specifications", 3, grouped=False),
     Family(
-        "tests/impl/test_scheduler_engine.py::test_a_bug_of_other_sorts_is_seen_beside_the_specification",
+        "tests/impl/test_scheduler_plans.py::test_a_bug_of_other_sorts_is_seen_beside_the_specification",
         4,
         grouped=False,
     ),

@@ -14,17 +14,21 @@ TIMEOUT_SECONDS = 120
 
 def cacheproof(python: Path, *arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
     """Call the command beside that Python, away from this tree and with nothing on the path of imports."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "CACHEPROOF"))}
     return subprocess.run(
         [python.parent / "cacheproof", *arguments],
         input=given,
         cwd=python.parent.parent,
-        env=environment,
+        env=bare_environment(),
         capture_output=True,
         text=True,
         check=False,
         timeout=TIMEOUT_SECONDS,
     )
+
+
+def bare_environment() -> dict[str, str]:
+    """Without what would lead Python, or the command, to folders of this tree or of the user."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "CACHEPROOF"))}
 
 
 @pytest.fixture(params=["base", "editable"])
@@ -36,7 +40,8 @@ def python(request: pytest.FixtureRequest) -> Path:
 
 def test_no_extra_is_there(python: Path) -> None:
     for module in ("torch", "hypothesis", "z3", "pytest"):
-        assert subprocess.run([python, "-c", f"import {module}"], capture_output=True, check=False).returncode == 1
+        tried = [str(python), "-c", f"import {module}"]
+        assert subprocess.run(tried, env=bare_environment(), capture_output=True, check=False).returncode == 1
 
 
 def test_the_base_install_lists_and_explains(python: Path) -> None:
