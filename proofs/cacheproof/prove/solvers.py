@@ -122,7 +122,7 @@ def first_opinion(goal: Goal, hints: Iterable[Term]) -> tuple[Answer, Any]:
         matching.set("smt.array.extensional", extensional)
         if _within(matching, steps) is Answer.FOLLOWS:
             return Answer.FOLLOWS, matching
-    if _follows_without_extensionality(goal, QUICK):
+    if _follows_without_extensionality(goal, SECOND):
         return Answer.FOLLOWS, solver
     for seed in SEEDS:
         if (example := _example(goal, narrowed, seed, EXAMPLE)) is not None:
