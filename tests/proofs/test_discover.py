@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pkgutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -56,3 +57,24 @@ def test_modules_are_named_without_and_with_an_import(package: Path) -> None:
     assert [module.__name__ for module in modules_in(f"{PACKAGE}.below").values()] == [
         f"{PACKAGE}.below.{name}" for name in ("first", "none", "second", "wrong")
     ]
+
+
+def test_a_module_that_comes_later_is_found(package: Path) -> None:
+    limits = discover(f"{PACKAGE}.below", "LIMIT", int)
+    assert "third" not in limits
+    (package / "below" / "third.py").write_text("LIMIT = 3")
+    assert limits["third"] == 3
+
+
+def test_a_folder_that_has_not_changed_is_listed_once(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    limits, listed = discover(f"{PACKAGE}.below", "LIMIT", int), []
+
+    def counted(folders: list[str]) -> Iterator[pkgutil.ModuleInfo]:
+        listed.append(folders)
+        return found(folders)
+
+    found = pkgutil.iter_modules
+    monkeypatch.setattr(pkgutil, "iter_modules", counted)
+    for _ in range(100):
+        assert "second" in limits
+    assert len(listed) == 1

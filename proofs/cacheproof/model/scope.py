@@ -155,6 +155,11 @@ def drawn_name(seed: int, number: int) -> str:
     return f"{DRAWN}-{seed}-{number}"
 
 
+def is_drawn(name: str) -> bool:
+    """Whether a scope of this name has a random configuration."""
+    return NAME_OF_DRAWN.fullmatch(name) is not None
+
+
 def drawn_scope(component: AnyComponent, seed: int, number: int) -> Scope:
     """A random configuration as a scope, for every variant. Nothing is expected of it but that all properties hold.
 

@@ -15,7 +15,7 @@ from cacheproof.foundation.console import announce
 from cacheproof.foundation.errors import InputError, MissingExtraError, NoCompilerError
 from cacheproof.model.plan import Plan
 from cacheproof.model.registry import AnyComponent, AnyVariant, component_named, fault_in_component, variant_named
-from cacheproof.model.scope import DEFAULT, LARGE, Expectation, Scope, scope_named, scopes_of
+from cacheproof.model.scope import DEFAULT, LARGE, STATES_OF_DRAWN, Expectation, Scope, is_drawn, scope_named, scopes_of
 from cacheproof.search.checkpoint import Checkpoint, identity_of
 from cacheproof.search.crew import Crew
 from cacheproof.search.on_ray import crew_on
@@ -177,6 +177,8 @@ def _expectation(task: Task) -> Expectation:
 
 def _expected_states(task: Task) -> int:
     """How many states the run is expected to have: the golden count, or where it ends; 0 if neither is known."""
+    if is_drawn(task.scope):
+        return STATES_OF_DRAWN
     scope = scope_named(component_named(task.component), task.scope)
     return scope.expectation(task.variant).states or scope.plan.limit_states or 0
 
