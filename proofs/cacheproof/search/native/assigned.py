@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
+from cacheproof.search.native.source import names_in
+
 Names = frozenset[str]
 
 
@@ -82,7 +84,7 @@ def _both(one: Names | None, other: Names | None) -> Names | None:
 
 
 def _stored(node: ast.AST) -> Names:
-    return frozenset(e.id for e in ast.walk(node) if isinstance(e, ast.Name) and isinstance(e.ctx, ast.Store))
+    return frozenset(each.id for each in names_in(node) if isinstance(each.ctx, ast.Store))
 
 
 def _assigned(statements: Iterable[ast.stmt]) -> Names:

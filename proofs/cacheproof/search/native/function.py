@@ -7,9 +7,10 @@ import builtins
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 
 from cacheproof.search.native.services import Services
-from cacheproof.search.native.source import Source
+from cacheproof.search.native.source import Source, names_in
 from cacheproof.search.native.types import (
     BOTTOM,
     Closure,
@@ -118,7 +119,7 @@ class Body(ABC):
 
     def take_over(self, node: ast.FunctionDef) -> None:
         """Parameters that are assigned to are variables from the beginning."""
-        stored = {each.id for each in ast.walk(node) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
+        stored = {each.id for each in names_in(node) if isinstance(each.ctx, ast.Store)}
         arguments = node.args
         for each in [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]:
             if each.arg in stored:
@@ -228,7 +229,7 @@ class Body(ABC):
         """Whether a truth is assigned to a name that is assigned nowhere else: it decides which branches there are."""
         if not isinstance(const_of(value), bool):
             return False
-        named = (each for each in ast.walk(self.source.node) if isinstance(each, ast.Name) and each.id == target.id)
+        named = (each for each in names_in(self.source.node) if each.id == target.id)
         return sum(isinstance(each.ctx, ast.Store) for each in named) == 1
 
     def taken_apart(self, node: ast.expr, value: Val) -> list[Val]:
@@ -358,6 +359,7 @@ class Body(ABC):
         raise self.error(node, "a name that is not known here")
 
 
+@cache
 def _yields(node: ast.FunctionDef) -> bool:
     todo: list[ast.AST] = list(node.body)
     while todo:
@@ -370,4 +372,4 @@ def _yields(node: ast.FunctionDef) -> bool:
 
 
 def _reads(node: ast.AST) -> set[str]:
-    return {each.id for each in ast.walk(node) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load)}
+    return {each.id for each in names_in(node) if isinstance(each.ctx, ast.Load)}

@@ -40,6 +40,12 @@ class Source:
 
 
 @cache
+def names_in(node: ast.AST) -> tuple[ast.Name, ...]:
+    """All names in a piece of syntax, which nothing changes once it was read."""
+    return tuple(each for each in ast.walk(node) if isinstance(each, ast.Name))
+
+
+@cache
 def _tree(filename: str) -> list[Syntax]:
     tree = ast.parse(Path(filename).read_text(encoding="utf-8"))
     return [node for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.Lambda))]

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from cacheproof.search.native.flow import Flow, Place, Way
+from cacheproof.search.native.source import names_in
 from cacheproof.search.native.types import (
     BOOL,
     BOTTOM,
@@ -193,9 +194,9 @@ class Statements(Flow):
 
     def only_inside(self, node: ast.For) -> bool:
         """Whether the names of a loop are assigned nowhere else and read nowhere behind it: then they need not last."""
-        own = {each.id for each in ast.walk(node.target) if isinstance(each, ast.Name)}
-        inside = {id(each) for statement in [node.target, *node.body] for each in ast.walk(statement)}
-        named = [each for each in ast.walk(self.source.node) if isinstance(each, ast.Name) and each.id in own]
+        own = {each.id for each in names_in(node.target)}
+        inside = {id(each) for statement in [node.target, *node.body] for each in names_in(statement)}
+        named = [each for each in names_in(self.source.node) if each.id in own]
         stored = sum(isinstance(each.ctx, ast.Store) for each in named)
         return stored == len(own) and all(id(each) in inside for each in named)
 

@@ -11,7 +11,7 @@ import dataclasses
 import types
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, is_dataclass
+from dataclasses import dataclass, field, is_dataclass
 from enum import Enum
 from functools import partial
 from typing import Annotated, Any, Union, get_args, get_origin
@@ -73,6 +73,14 @@ class Record(Type):
 
     owner: type
     fields: tuple[tuple[str, Type], ...]
+    number: int = field(init=False, repr=False, compare=False)
+    """Its hash, which would go through all that it is made of each time."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "number", hash((self.owner, self.fields)))
+
+    def __hash__(self) -> int:
+        return self.number
 
     def field(self, name: str) -> Type | None:
         """The type of a field, or None where there is no such field."""
