@@ -19,7 +19,7 @@ from cacheproof.foundation.errors import ExitStatus, InputError
 from cacheproof.foundation.junit import STATUSES, Case, CaseStatus, JunitOption, file_to_write, write
 from cacheproof.model.registry import components
 from cacheproof.model.trace import Trace
-from cacheproof.search.campaign import AUTO, SHARING, Run, Task, with_faster_engines
+from cacheproof.search.campaign import AUTO, SHARING, Run, Show, Task, with_faster_engines
 from cacheproof.search.record import perform_and_keep
 from cacheproof.search.worker import REFERENCE
 
@@ -62,8 +62,8 @@ def command(
         wanted = _in_scope(wanted, scope)
     elif not everywhere:
         wanted = telling(wanted)
-    tasks = _by_engine(tasks_of(wanted), engine)
     with progress() as show:
+        tasks = _by_engine(tasks_of(wanted), engine, show)
         runs, interrupted = perform_and_keep(tasks, jobs, show)
     by_task = {replace(run.task, engine=REFERENCE): run for run in runs}
     derived = list(derive(wanted, by_task))
@@ -82,10 +82,10 @@ def command(
     )
 
 
-def _by_engine(tasks: Sequence[Task], engine: str) -> list[Task]:
+def _by_engine(tasks: Sequence[Task], engine: str, show: Show) -> list[Task]:
     """Each run by the chosen engine: both find the same shortest traces."""
     if engine == AUTO:
-        return with_faster_engines(tasks)[0]
+        return with_faster_engines(tasks, show)[0]
     if engine not in SHARING:
         raise InputError(f"unknown engine '{engine}': there are {', '.join((*SHARING, AUTO))}")
     return [replace(task, engine=engine) for task in tasks]

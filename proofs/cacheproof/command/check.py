@@ -148,7 +148,8 @@ def command(
     if not tasks:
         raise InputError("no scope is run for that: see `cacheproof list`")
     if fastest:
-        tasks, reasons = with_faster_engines(tasks)
+        with progress() as show:
+            tasks, reasons = with_faster_engines(tasks, show)
         if reasons and scope is None and which == DEFAULT:
             tasks = [task for task in tasks if not is_for_compiled_code(task)]
             announce("the large scopes are left out: ask for them with --set large or --scope")

@@ -309,7 +309,7 @@ def _expected(tasks: Iterable[Task]) -> dict[Library, int]:
     return expected
 
 
-def with_faster_engines(tasks: Sequence[Task]) -> tuple[list[Task], list[str]]:
+def with_faster_engines(tasks: Sequence[Task], show: Show = lambda _: None) -> tuple[list[Task], list[str]]:
     """Each run by the engine that is done first, and why a variant that is worth compiling is not.
 
     A run is compiled with the others of its variant if they are expected to have many states together.
@@ -318,6 +318,7 @@ def with_faster_engines(tasks: Sequence[Task]) -> tuple[list[Task], list[str]]:
     reasons: dict[str, None] = {}
     for library, states in _expected(tasks).items():
         if states >= COMPILED_FROM:
+            show(f"{library.component} {library.variant}: translating")
             reason = engine_module(NATIVE).cannot(*library.subject(), Plan())
             if reason is None:
                 compiled.add(library)

@@ -35,6 +35,12 @@ def test_a_variant_with_many_states_is_compiled_and_a_small_one_is_not() -> None
     assert reasons == []
 
 
+def test_what_is_translated_is_named_meanwhile() -> None:
+    lines: list[str] = []
+    with_faster_engines(tasks_for([MIRROR, LRU], variant="normative", sets=(DEFAULT, LARGE)), lines.append)
+    assert lines == ["mirror normative: translating"]
+
+
 def test_without_a_compiler_the_reference_engine_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cacheproof.search.native.compiler_of_this_machine", lambda: None)
     tasks, (reason,) = chosen()
