@@ -206,12 +206,12 @@ BOUND_BUGS = {
     "the second admission leaves no watermark": Change(
         burst.admit_first, "torch.where($run > 0, $config.watermark, 0)", "torch.where($run > 1, $config.watermark, 0)"
     ),
-    "who is taken alone leaves no watermark": Change(single.with_slots, "$config.watermark > 0", "False"),
+    "a request that is taken alone leaves no watermark": Change(single.with_slots, "$config.watermark > 0", "False"),
     "a prefix is found without caching": Change(burst.admit_first, "$known if $config.caching else $x", "$known"),
     "the next token is planned before it is known": Change(
         counts.wanted, "$state.samples if $config.pipelined else $x", "$x"
     ),
-    "after a reset nobody waits": Change(
+    "no request waits after a reset": Change(
         Scheduler.reset_prefix_cache, "self._arrivals.live, self.settings.max_items > 0", "0, False"
     ),
 }

@@ -13,7 +13,7 @@ STUCK_MILLISECONDS = 600_000
 
 
 def answer_of(solver: Any, steps: int = ANSWER) -> Any:
-    """What `check` of this solver says: `z3.unknown` after so many steps."""
+    """The answer of `check`: `z3.unknown` where so many steps are not enough."""
     limit(solver, steps)
     return solver.check()
 
