@@ -89,6 +89,7 @@ def test_defaults(path: Path) -> None:
     [
         ('name = "small"', 'nmae = "small"', "scope number 1: Object contains unknown field `nmae`"),
         ('name = "small"', 'name = "s/mall"', "name must be of letters, digits and hyphens"),
+        ('name = "small"', 'name = "drawn-5-0"', "name 'drawn-5-0' is that of a random configuration"),
         ('about = "Two keys."', "about = 2", "Expected `str`, got `int` at `about`"),
         ('about = "Two keys."', 'abuot = "Two keys."', "abuot"),
         ('set = "nightly"', 'set = "weekly"', "weekly"),

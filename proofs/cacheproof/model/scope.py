@@ -143,7 +143,7 @@ def scopes_of(component: AnyComponent) -> tuple[Scope, ...]:
 def scope_named(component: AnyComponent, name: str) -> Scope:
     """The scope, or an error that names those there are."""
     known = {scope.name: scope for scope in scopes_of(component)}
-    if name not in known and (numbers := NAME_OF_DRAWN.fullmatch(name)) is not None:
+    if (numbers := NAME_OF_DRAWN.fullmatch(name)) is not None:
         return drawn_scope(component, *map(int, numbers.groups()))
     if name not in known:
         raise InputError(f"{component.name} has no scope '{name}': there are {', '.join(known)}")
@@ -272,6 +272,8 @@ def _wrong(component: AnyComponent, table: _Table) -> str | None:
     """What the types cannot say."""
     if not table.name or not table.name.replace("-", "").isalnum() or not table.name.isascii():
         return "name must be of letters, digits and hyphens"
+    if is_drawn(table.name):
+        return f"name {table.name!r} is that of a random configuration: give it another"
     if not table.variants:
         return f"variants must name at least one of {', '.join(component.variants)}"
     if table.liveness and table.symmetry:
