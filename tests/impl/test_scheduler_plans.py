@@ -66,30 +66,30 @@ def of_this_sort(sort: str, seed: int) -> Both:
 
 
 BUGS = {
-    "who arrives with an item is not looked at": Change(
+    "an arriving request with an item is not looked at": Change(
         Scheduler._flush, "self._items or ($arrived > 0 and $y)", "$arrived < 0 and $y"
     ),
-    "what is held is not given back": Change(items_matter, "$ahead.any() | $state.encoder.held.any()", "$ahead.any()"),
+    "a held item is not given back": Change(items_matter, "$ahead.any() | $state.encoder.held.any()", "$ahead.any()"),
     "an item that is ahead is forgotten": Change(
         items_matter, "$ahead.any() | $state.encoder.held.any()", "$state.encoder.held.any()"
     ),
     "items of those that wait are forgotten": Change(
         items_matter, "queued($state.running) | queued($state.waiting)", "queued($state.running)"
     ),
-    "who is preempted is not looked at again": Change(
+    "a preempted request is not looked at again": Change(
         Scheduler._extent_further, "self.settings.max_items > 0", "self._items"
     ),
     "too few blocks are looked at": Change(filling, "$x >= $config.block_size", "$x >= 2 * $config.block_size"),
-    "who is aborted is not told": Change(
+    "an aborted request is not reported": Change(
         Scheduler._flush, "self._leaving, self._void = (True, True)", "self._void = True"
     ),
-    "what is in flight for who is aborted counts": Change(
+    "a part in flight of an aborted request counts": Change(
         Scheduler._flush, "self._leaving, self._void = (True, True)", "self._leaving = True"
     ),
-    "what is in flight for who is preempted counts": Change(
+    "a part in flight of a preempted request counts": Change(
         Scheduler._extent_further, "self._void = True", "self._void = self._void"
     ),
-    "nobody is found to wait": Change(Scheduler._read, "self._waiting > 0 or $preempted", "self._waiting > 0"),
+    "no request is found to wait": Change(Scheduler._read, "self._waiting > 0 or $preempted", "self._waiting > 0"),
 }
 """Of what the host remembers from step to step: when items are looked at, who left, how many blocks there are to do."""
 
@@ -142,7 +142,7 @@ def play_aborted(config: Config) -> None:
 
 
 def play_quietly(config: Config, later: int) -> None:
-    """Each step is executed; the second request comes after so many, and so on."""
+    """Each step is executed. The second request comes after `later` steps, the third after twice as many."""
     both = Both(config, rows=4)
     for step in range(16):
         for request in range(len(config.prompts)):

@@ -1,4 +1,4 @@
-"""One question to z3 within a number of its steps, so that the speed of a machine does not decide what is proved."""
+"""One question to z3, within a number of its steps: a limit of time would cut off more on a slow or busy machine."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ STUCK_MILLISECONDS = 600_000
 
 
 def answer_of(solver: Any, steps: int = ANSWER) -> Any:
-    """The answer of `check`: `z3.unknown` where so many steps are not enough."""
+    """The answer of the solver's `check`. It is `z3.unknown` if `steps` are not enough."""
     limit(solver, steps)
     return solver.check()
 
 
 def limit(solver: Any, steps: int) -> None:
-    """Each `check` of this solver takes at most so many steps."""
+    """Let each later `check` of this solver end after this number of steps."""
     solver.set("rlimit", steps)
     solver.set("timeout", STUCK_MILLISECONDS)
 
