@@ -41,7 +41,7 @@ def guarded(call: Callable[[], ExitStatus], interruption: Interruption | None = 
     try:
         return call()
     except KeyboardInterrupt:
-        return _ended(INTERRUPTED, ExitStatus.INCONCLUSIVE, as_json=as_json)
+        return _interrupted(as_json=as_json)
     except OSError as error:
         if error.filename is not None or error.errno not in (EPIPE, ENOSPC):
             return _answer(error, interruption, as_json=as_json)
@@ -58,7 +58,7 @@ def _answer(error: Exception, interruption: Interruption | None, *, as_json: boo
     if known is not None:
         return _ended(known[0], known[1], as_json=as_json)
     if interruption is not None and interruption.came:
-        return _ended(INTERRUPTED, ExitStatus.INCONCLUSIVE, as_json=as_json)
+        return _interrupted(as_json=as_json)
     traceback.print_exception(error, file=sys.stderr)
     line = (
         f"internal error ({type(error).__name__}): this is a bug in cacheproof; please report it with the lines above"
@@ -104,9 +104,14 @@ def _wrong_usage(error: Exception) -> tuple[str, ExitStatus] | None:
     return f"{message().rstrip('.')} (see {path} --help)", ExitStatus.WRONG_INPUT
 
 
-def _ended(line: str, status: ExitStatus, *, as_json: bool) -> ExitStatus:
+def _interrupted(*, as_json: bool) -> ExitStatus:
+    """Before the verb had anything to report. The object has the same key as an interrupted report."""
+    return _ended(INTERRUPTED, ExitStatus.INCONCLUSIVE, as_json=as_json, interrupted=True)
+
+
+def _ended(line: str, status: ExitStatus, *, as_json: bool, **more: bool) -> ExitStatus:
     one_line = " ".join(line.split())
     announce(f"cacheproof: {one_line}")
     if as_json:
-        write_object({"ok": False, "error": one_line})
+        write_object({"ok": False, "error": one_line, **more})
     return status

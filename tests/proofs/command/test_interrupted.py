@@ -38,7 +38,7 @@ def test_sigterm_prints_what_is_known(verb: str, tmp_path: Path) -> None:
     with subprocess.Popen(call, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment) as process:
         assert process.stderr is not None
         line = "seed"
-        while line.startswith("seed"):  # the next line is progress, which comes while the verb works
+        while line.startswith("seed") or line.endswith(": translating\n"):  # the verb does not work yet
             line = process.stderr.readline()
         assert line, "it ended by itself"
         process.send_signal(signal.SIGTERM)
@@ -46,6 +46,19 @@ def test_sigterm_prints_what_is_known(verb: str, tmp_path: Path) -> None:
     assert process.returncode == 3, (out, err)
     assert json.loads(out)["interrupted"] is True
     assert "Traceback" not in err
+
+
+@pytest.mark.parametrize("verb", ["check", "catalogue"])
+def test_an_interruption_before_there_is_a_result_has_the_same_key(verb: str) -> None:
+    """While the specification is translated, nothing is known yet."""
+    call = [sys.executable, "-c", COMMAND, verb, "--json"]
+    with subprocess.Popen(call, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        assert process.stderr.readline().endswith(": translating\n")
+        process.send_signal(signal.SIGTERM)
+        out, err = process.communicate(timeout=60)
+    assert process.returncode == 3, (out, err)
+    assert json.loads(out) == {"ok": False, "error": "interrupted: nothing is known yet", "interrupted": True}
 
 
 SWALLOWING = """
