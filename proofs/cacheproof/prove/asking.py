@@ -1,8 +1,15 @@
-"""One question to z3, within a number of its steps: a limit of time would cut off more on a slow or busy machine."""
+"""One question to z3, whose answer depends on nothing but the question.
+
+A limit of time would cut off more on a slow or busy machine, so the limit is a number of z3's own steps. All terms of a
+context have numbers, by which z3 orders its search, so each question has a context of its own.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
+
+import z3  # type: ignore[import-untyped]  # z3 ships no types
 
 SECOND = 4_000_000
 """Steps as z3 counts them (`rlimit`). In a second it takes from one million to ten, by question and machine."""
@@ -10,6 +17,25 @@ ANSWER = 60 * SECOND
 """The most for a question that is asked once."""
 STUCK_MILLISECONDS = 600_000
 """Not all that z3 does counts as a step: after so long on the clock, too, a question has no answer."""
+
+
+def alone(formulas: Iterable[Any]) -> list[Any]:
+    """The formulas in a new context. Numbers in the names of constants stay as they are."""
+    every = tuple(formulas)
+    return list(z3.And(every).translate(z3.Context()).children()) if every else []
+
+
+def question(formulas: Iterable[Any], solver: Any = z3.Solver) -> Any:
+    """A solver that holds the formulas, of one context."""
+    every = tuple(formulas)
+    asked = solver(ctx=every[0].ctx if every else None)
+    asked.add(*every)
+    return asked
+
+
+def model_of(solver: Any) -> Any:
+    """The model that was found, for terms of the process's own context."""
+    return solver.model().translate(z3.main_ctx())
 
 
 def answer_of(solver: Any, steps: int = ANSWER) -> Any:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
 
+from cacheproof.prove.asking import model_of
 from cacheproof.prove.counterexample import described
 from cacheproof.prove.executor import Demand, NotFollowedError, Path, both, explore, following
 from cacheproof.prove.finding import SMT, Finding, Verdict
@@ -161,7 +162,7 @@ class _Obligations:
             return ProofJudgement(Verdict.UNKNOWN, "z3 gave no answer in time")
         if answer is Answer.FAILS:
             with following(path):
-                return ProofJudgement(Verdict.REFUTED, described(solver.model(), path.shown))
+                return ProofJudgement(Verdict.REFUTED, described(model_of(solver), path.shown))
         other = second_opinion(solver) if self.ask_second else Answer.UNKNOWN
         if other is Answer.FAILS:
             return ProofJudgement(Verdict.UNKNOWN, "z3 and cvc5 contradict each other")

@@ -10,7 +10,7 @@ from typing import Any
 import cvc5  # type: ignore[import-untyped]  # cvc5 ships no types
 import z3  # type: ignore[import-untyped]  # z3 ships no types
 
-from cacheproof.prove.asking import SECOND, STUCK_MILLISECONDS, answer_of
+from cacheproof.prove.asking import SECOND, STUCK_MILLISECONDS, alone, answer_of, question
 from cacheproof.prove.executor import Demand, Term
 
 QUICK = SECOND // 2
@@ -38,11 +38,9 @@ class Goal:
     assumptions: tuple[Term, ...]
     formula: Term
 
-    def solver(self) -> Any:
-        """A solver that holds the assumptions and the negated formula."""
-        solver = z3.Solver()
-        solver.add(*self.assumptions, z3.Not(self.formula))
-        return solver
+    def negated(self) -> tuple[Term, ...]:
+        """The assumptions and the negated formula: if they can be satisfied, the goal fails."""
+        return (*self.assumptions, z3.Not(self.formula))
 
 
 def goal_of(demand: Demand) -> Goal | None:
@@ -92,9 +90,7 @@ def instantiated(formula: Term) -> Term:
 
 def satisfiable(formulas: tuple[Term, ...]) -> bool:
     """Whether z3 finds a model; "unknown" is no."""
-    solver = z3.Solver()
-    solver.add(*formulas)
-    return _within(solver, EXAMPLE) is Answer.FAILS
+    return _within(question(alone(formulas)), EXAMPLE) is Answer.FAILS
 
 
 def first_opinion(goal: Goal, hints: Iterable[Term]) -> tuple[Answer, Any]:
@@ -104,48 +100,49 @@ def first_opinion(goal: Goal, hints: Iterable[Term]) -> tuple[Answer, Any]:
     also search for models, and use the axiom. Then it is asked by turns for a small counterexample, which is enough,
     and for a proof, each time with more patience.
     """
-    simple = z3.SimpleSolver()
-    simple.add(*goal.assumptions, z3.Not(goal.formula))
+    wanted = goal.negated()
+    every = alone((*wanted, *hints))
+    negated, narrowed = every[: len(wanted)], every[len(wanted) :]
+    simple = question(negated, z3.SimpleSolver)
     simple.set("array.extensional", False)
     simple.set("mbqi", False)  # no search for models, which may take all the time
     if _within(simple, QUICK) is Answer.FOLLOWS:
         return Answer.FOLLOWS, simple
-    solver = goal.solver()
+    solver = question(negated)
     if (answer := _within(solver, QUICK)) is not Answer.UNKNOWN:
         return answer, solver
-    narrowed = tuple(hints)
-    if (example := _example(goal, narrowed, SEEDS[0], QUICK)) is not None:
+    small = [*negated, *narrowed]
+    if (example := _example(small, SEEDS[0], QUICK)) is not None:
         return Answer.FAILS, example
     for extensional, steps in ((False, EXAMPLE), (True, MATCHING)):
-        matching = goal.solver()
+        matching = question(negated)
         matching.set("mbqi", False)
         matching.set("smt.array.extensional", extensional)
         if _within(matching, steps) is Answer.FOLLOWS:
             return Answer.FOLLOWS, matching
-    if _follows_without_extensionality(goal, SECOND):
+    if _follows_without_extensionality(negated, SECOND):
         return Answer.FOLLOWS, solver
     for seed in SEEDS:
-        if (example := _example(goal, narrowed, seed, EXAMPLE)) is not None:
+        if (example := _example(small, seed, EXAMPLE)) is not None:
             return Answer.FAILS, example
-    if _follows_without_extensionality(goal, PATIENT // len(SEEDS)):
+    if _follows_without_extensionality(negated, PATIENT // len(SEEDS)):
         return Answer.FOLLOWS, solver
-    again = goal.solver()
+    again = question(negated)
     again.set("random_seed", 1)
     return _within(again, PATIENT), again
 
 
-def _example(goal: Goal, hints: tuple[Term, ...], seed: int, steps: int) -> Any:
-    """A solver with a small counterexample, or None."""
-    solver = goal.solver()
+def _example(formulas: list[Term], seed: int, steps: int) -> Any:
+    """A solver with a model of the formulas, or None."""
+    solver = question(formulas)
     solver.set("random_seed", seed)
-    solver.add(*hints)
     return solver if _within(solver, steps) is Answer.FAILS else None
 
 
-def _follows_without_extensionality(goal: Goal, steps: int) -> bool:
+def _follows_without_extensionality(negated: list[Term], steps: int) -> bool:
     """Whether the goal follows, too, if different arrays may have the same members: the axiom costs much, if unused."""
     for seed in SEEDS:
-        solver = goal.solver()
+        solver = question(negated)
         solver.set("smt.array.extensional", False)
         solver.set("random_seed", seed)
         if _within(solver, steps) is Answer.FOLLOWS:
