@@ -11,7 +11,7 @@ from functools import cache
 
 import z3  # type: ignore[import-untyped]  # z3 ships no types
 
-from cacheproof.prove.asking import answer_of
+from cacheproof.prove.asking import alone, answer_of, question
 from cacheproof.prove.executor import NotFollowedError, Term, path
 
 Fact = Callable[..., Term]
@@ -31,9 +31,8 @@ def use(fact: Fact, *terms: Term) -> None:
 @cache
 def is_shown(fact: Fact, count: int) -> bool:
     """Whether the fact holds for all integers: z3 finds no others."""
-    solver = z3.Solver()
-    solver.add(z3.Not(fact(*z3.Ints(" ".join(f"n{place}" for place in range(count))))))
-    return bool(answer_of(solver) == z3.unsat)
+    numbers = z3.Ints(" ".join(f"n{place}" for place in range(count)))
+    return bool(answer_of(question(alone([z3.Not(fact(*numbers))]))) == z3.unsat)
 
 
 def blocks(size: Term, tokens: Term) -> Term:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
+from itertools import count
 from typing import Any
 
 import cvc5  # type: ignore[import-untyped]  # cvc5 ships no types
@@ -38,9 +39,14 @@ class Goal:
     assumptions: tuple[Term, ...]
     formula: Term
 
-    def negated(self) -> tuple[Term, ...]:
-        """The assumptions and the negated formula: if they can be satisfied, the goal fails."""
-        return (*self.assumptions, z3.Not(self.formula))
+    def negated(self, hints: Iterable[Term] = ()) -> tuple[list[Term], list[Term]]:
+        """What can be satisfied if the goal fails, and the hints, in a context of their own.
+
+        The formula is simplified there, because z3 sorts the parts of a sum by their numbers in the context.
+        """
+        every = alone((*self.assumptions, self.formula, *hints))
+        size = len(self.assumptions)
+        return [*every[:size], z3.Not(z3.simplify(every[size]))], every[size + 1 :]
 
 
 def goal_of(demand: Demand) -> Goal | None:
@@ -50,8 +56,8 @@ def goal_of(demand: Demand) -> Goal | None:
     """
     assumed = {formula.get_id() for formula in demand.assumptions}
     left = [part for part in parts_of(demand.formula) if part.get_id() not in assumed]
-    formula = z3.simplify(ground(z3.And(left)))
-    return None if z3.is_true(formula) else Goal(demand.assumptions, formula)
+    formula = ground(z3.And(left), count())
+    return None if z3.is_true(z3.simplify(formula)) else Goal(demand.assumptions, formula)
 
 
 def is_assumed(demand: Demand) -> bool:
@@ -69,23 +75,29 @@ def parts_of(formula: Term) -> list[Term]:
     return [formula]
 
 
-def ground(formula: Term) -> Term:
-    """Without the universal quantifiers that a refutation would have to name an example for."""
+def ground(formula: Term, numbers: Iterator[int]) -> Term:
+    """Without the universal quantifiers that a refutation would have to name an example for.
+
+    `numbers` tell the examples apart. They count within a goal: a count through the process would name the same goal's
+    constants differently each time, and z3 might search in another order.
+    """
     if z3.is_quantifier(formula) and formula.is_forall():
-        return ground(instantiated(formula))
+        return ground(instantiated(formula, numbers), numbers)
     if z3.is_and(formula):
-        return z3.And(*(ground(part) for part in formula.children()))
+        return z3.And(*(ground(part, numbers) for part in formula.children()))
     if z3.is_implies(formula):
         premise, conclusion = formula.children()
-        return formula if z3.is_false(z3.simplify(premise)) else z3.Implies(premise, ground(conclusion))
+        return formula if z3.is_false(z3.simplify(premise)) else z3.Implies(premise, ground(conclusion, numbers))
     return formula
 
 
-def instantiated(formula: Term) -> Term:
-    """The body of a universal formula, about constants that nothing is known of."""
-    count = formula.num_vars()
-    names = [z3.FreshConst(formula.var_sort(place), formula.var_name(place)) for place in range(count)]
-    return z3.substitute_vars(formula.body(), *reversed(names))
+def instantiated(formula: Term, numbers: Iterator[int]) -> Term:
+    """The body of a universal formula, about constants that nothing is known of. No path names one like this."""
+    examples = [
+        z3.Const(f"{formula.var_name(place)}?{next(numbers)}", formula.var_sort(place))
+        for place in range(formula.num_vars())
+    ]
+    return z3.substitute_vars(formula.body(), *reversed(examples))
 
 
 def satisfiable(formulas: tuple[Term, ...]) -> bool:
@@ -100,9 +112,7 @@ def first_opinion(goal: Goal, hints: Iterable[Term]) -> tuple[Answer, Any]:
     also search for models, and use the axiom. Then it is asked by turns for a small counterexample, which is enough,
     and for a proof, each time with more patience.
     """
-    wanted = goal.negated()
-    every = alone((*wanted, *hints))
-    negated, narrowed = every[: len(wanted)], every[len(wanted) :]
+    negated, narrowed = goal.negated(hints)
     simple = question(negated, z3.SimpleSolver)
     simple.set("array.extensional", False)
     simple.set("mbqi", False)  # no search for models, which may take all the time

@@ -11,7 +11,7 @@ from typing import Any
 import z3  # type: ignore[import-untyped]  # z3 ships no types
 
 from cacheimpl import answer as tensor_answer
-from cacheproof.prove.asking import answer_of, no_answer
+from cacheproof.prove.asking import alone, answer_of, model_of, no_answer, question
 from cacheproof.prove.executor import Demand, NotFollowedError, explore, path
 from cacheproof.prove.finding import IMPLEMENTATION, Finding, Verdict
 from cacheproof.prove.implementation import cells
@@ -180,10 +180,10 @@ def _check(step: Step, row: Judgement, demand: Demand) -> None:
         return
     if demand.name != EQUAL or row.runs >= MOST_RUNS:
         return
-    solver = _solver(demand.assumptions)
+    solver = _question(demand.assumptions)
     if answer_of(solver) == z3.sat:
         row.runs += 1
-        model = solver.model()
+        model = model_of(solver)
         run: Executed = executed(step, model)
         row.witnessed = True
         if not run.as_followed and not _allowed(step, model, run):
@@ -199,12 +199,12 @@ def _allowed(step: Step, model: Any, run: Executed) -> bool:
         for tensor, numbers in zip(step.after, run.after, strict=True)
         for mine, its in zip(tensor.cells, numbers.reshape(-1).tolist(), strict=True)
     ]
-    return bool(answer_of(_solver([*step.choices, *given, *map(term, results)])) == z3.sat)
+    return bool(answer_of(_question([*step.choices, *given, *map(term, results)])) == z3.sat)
 
 
 def _satisfiable(step: Step) -> bool:
     """Whether a state exists; with `equal`, the equalities are tried by themselves."""
-    return bool(answer_of(_solver(step.premises)) == z3.sat)
+    return bool(answer_of(_question(step.premises)) == z3.sat)
 
 
 def _form(step: Step, row: Judgement) -> None:
@@ -232,10 +232,8 @@ def _widths(step: Step, row: Judgement) -> None:
 JUDGES: dict[str, Callable[[Step, Judgement], None]] = {EQUAL: _equal, FORM: _form, INSIDE: _inside, WIDTHS: _widths}
 
 
-def _solver(premises: Sequence[Any]) -> Any:
-    solver = z3.SimpleSolver()
-    solver.add(*premises)
-    return solver
+def _question(formulas: Sequence[Any]) -> Any:
+    return question(alone(formulas), z3.SimpleSolver)
 
 
 def _ask(
@@ -246,13 +244,12 @@ def _ask(
     formula = z3.simplify(term(condition))
     if z3.is_true(formula):
         return True
-    solver = _solver(premises)
-    solver.add(z3.Not(formula))
+    solver = _question([*premises, z3.Not(formula)])
     answer = answer_of(solver)
     if answer == z3.unsat:
         return True
     if answer == z3.sat:
-        row.verdict, row.detail = Verdict.REFUTED, shown(solver.model())
+        row.verdict, row.detail = Verdict.REFUTED, shown(model_of(solver))
     else:
         row.verdict = Verdict.GAVE_UP
         row.detail = f"{no_answer()} at {one.shape}"

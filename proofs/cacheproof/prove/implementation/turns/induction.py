@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import torch
 import z3  # type: ignore[import-untyped]  # z3 ships no types
 
-from cacheproof.prove.asking import answer_of, no_answer
+from cacheproof.prove.asking import alone, answer_of, model_of, no_answer, question
 from cacheproof.prove.executor import NotFollowedError
 from cacheproof.prove.finding import IMPLEMENTATION_TURNS, Finding, Verdict
 from cacheproof.prove.implementation import cells
@@ -192,22 +192,19 @@ Claim = tuple[str, list[Cell], Cell]
 
 
 def _asked(what: str, premises: Sequence[Cell], claim: Cell) -> tuple[Verdict, str]:
-    solver = z3.Solver()
-    solver.add(*map(term, premises), z3.Not(term(claim)))
+    solver = question(alone((*map(term, premises), z3.Not(term(claim)))))
     answer = answer_of(solver)
     if answer == z3.unsat:
         return Verdict.PROVED, ""
     if answer == z3.sat:
-        numbers = solver.model()
+        numbers = model_of(solver)
         shown = sorted(f"{one.name()} = {numbers[one]}" for one in numbers.decls() if one.arity() == 0)
         return Verdict.REFUTED, f"{what} differs for {', '.join(shown)}"
     return Verdict.GAVE_UP, f"{what}: {no_answer()}"
 
 
 def _check(conditions: Sequence[Cell]) -> Any:
-    solver = z3.Solver()
-    solver.add(*map(term, conditions))
-    return answer_of(solver)
+    return answer_of(question(alone(map(term, conditions))))
 
 
 class _Induction:
