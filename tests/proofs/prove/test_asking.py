@@ -1,4 +1,4 @@
-"""A question to the solver ends after a number of steps. In a fresh context, an equal question takes as many."""
+"""A question to the solver ends after a number of steps, and what was asked before does not change that number."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 import z3  # type: ignore[import-untyped]  # z3 ships no types
 
-from cacheproof.prove.asking import answer_of
+from cacheproof.prove import solvers
+from cacheproof.prove.asking import alone, answer_of, question
+from cacheproof.prove.session import Part
 
 HOLES = 6
 
@@ -43,3 +45,38 @@ def test_the_same_question_takes_as_many_steps_in_each_fresh_context(steps: int)
         counts.add(steps_of(solver))
     assert len(counts) == 1
     assert counts.pop() > 500
+
+
+def test_a_question_of_its_own_context_takes_as_many_steps_after_others() -> None:
+    """The terms are those of the process's context, where the numbers of terms depend on what came before."""
+    counts = set()
+    for others in (0, 50, 700):
+        kept = [z3.Int(f"other {number} of {others}") + number for number in range(others)]
+        solver = question(alone(crowded(z3.main_ctx()).assertions()))
+        assert answer_of(solver) == z3.unsat
+        counts.add(steps_of(solver))
+        del kept
+    assert len(counts) == 1
+
+
+def test_the_obligations_of_an_operation_take_as_many_steps_after_those_of_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    taken: list[tuple[str, int]] = []
+
+    def counted(solver: Any, steps: int) -> Any:
+        answer = answer_of(solver, steps)
+        taken.append((str(answer), steps_of(solver)))
+        return answer
+
+    def of(operation: str) -> list[tuple[str, int]]:
+        taken.clear()
+        assert list(Part("lru", 0, operation).findings(ask_second=False))
+        return list(taken)
+
+    monkeypatch.setattr(solvers, "answer_of", counted)
+    alone_in_process = of("put")
+    of("evict")
+    of("get")
+    assert len(alone_in_process) > 30
+    assert of("put") == alone_in_process
