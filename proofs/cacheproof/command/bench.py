@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,7 +16,7 @@ from cacheproof.bench.measure import Benchmark, Notes, Open, Peers, Row, Spread,
 from cacheproof.bench.peers.spin import spin_is_missing
 from cacheproof.bench.peers.tlc import tlc_is_missing
 from cacheproof.bench.released import ReleasedProcesses
-from cacheproof.foundation.console import Report, interruptible, progress
+from cacheproof.foundation.console import Report, Show, interruptible, progress
 from cacheproof.foundation.errors import ExitStatus, InputError
 from cacheproof.foundation.files import file_to_write, replace_named_file
 
@@ -120,7 +120,7 @@ def _notes(results: Results) -> list[Notes]:
     return list(dict.fromkeys(one.beside for one, _ in results if one.beside is not None))
 
 
-def _shown(find: Notes, show: Callable[[str], object], *, small: bool) -> Sequence[str]:
+def _shown(find: Notes, show: Show, *, small: bool) -> Sequence[str]:
     show("what has to be known beside the figures")
     return find(small=small)
 

@@ -14,12 +14,12 @@ from cacheproof.catalogue.kept import keep
 from cacheproof.catalogue.places import Place, of_entry, places, telling
 from cacheproof.catalogue.register import Entry, entries, entry_named, sorting
 from cacheproof.command.options import JobsOption
-from cacheproof.foundation.console import Fitting, Report, announce, progress
+from cacheproof.foundation.console import Fitting, Report, Show, announce, progress
 from cacheproof.foundation.errors import ExitStatus, InputError
 from cacheproof.foundation.junit import STATUSES, Case, CaseStatus, JunitOption, file_to_write, write
 from cacheproof.model.registry import components
 from cacheproof.model.trace import Trace
-from cacheproof.search.campaign import AUTO, SHARING, Run, Show, Task, with_faster_engines
+from cacheproof.search.campaign import AUTO, SHARING, Run, Task, with_faster_engines
 from cacheproof.search.record import perform_and_keep
 from cacheproof.search.worker import REFERENCE
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from enum import Enum
 from functools import partial
@@ -15,7 +14,7 @@ from rich.table import Table as RichTable
 from cacheproof.command.options import SeedOption
 from cacheproof.command.target import told_at_once
 from cacheproof.foundation import files
-from cacheproof.foundation.console import Report, announce, interruptible, progress
+from cacheproof.foundation.console import Report, Show, announce, interruptible, progress
 from cacheproof.foundation.errors import ExitStatus, InputError
 from cacheproof.foundation.junit import STATUSES, Case, JunitOption, file_to_write, write
 from cacheproof.lockstep.tally import Limit
@@ -302,7 +301,7 @@ def searchable(results: list[EraResult], component: str | None, releases: list[R
     return [*(result.era for result in results if result.agrees), *nearest.hints(results), *alone]
 
 
-def explored(eras: list[Era], explore: Explore, line: Callable[[str], None]) -> dict[Era, Exploration | None]:
+def explored(eras: list[Era], explore: Explore, line: Show) -> dict[Era, Exploration | None]:
     """What explorations of these eras show, of those that have scopes for it; one that is kept is not made again."""
     if explore is Explore.NONE:
         return {}
@@ -310,7 +309,7 @@ def explored(eras: list[Era], explore: Explore, line: Callable[[str], None]) -> 
     return {era: explored_of(era, line, at_once) for era in eras}
 
 
-def _told(line: Callable[[str], None], about: str, text: str) -> None:
+def _told(line: Show, about: str, text: str) -> None:
     line(f"{about}: {text}")
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from cacheproof.command.options import AnswerOption
-from cacheproof.foundation.console import Report, progress
+from cacheproof.foundation.console import Report, Show, progress
 from cacheproof.foundation.errors import ExitStatus, InconclusiveError, InputError
 from cacheproof.foundation.junit import Case, CaseStatus, JunitOption, file_to_write
 from cacheproof.foundation.junit import write as write_junit
@@ -157,9 +157,7 @@ def one_component(sets: list[tuple[Path, VectorSet]], name: str | None) -> list[
     return sets
 
 
-def shown_of(
-    result: CaseResult, target: Target, name: str, lacking: frozenset[str], show: Callable[[str], None]
-) -> Finding | None:
+def shown_of(result: CaseResult, target: Target, name: str, lacking: frozenset[str], show: Show) -> Finding | None:
     """The first finding, shrunk where it is a difference that comes again; None for what was to be refused.
 
     Operations that the target lacks are not tried.

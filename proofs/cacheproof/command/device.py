@@ -10,10 +10,10 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from cacheproof.device.listing import Asked, Check, Show, checks_named, figure_named
+from cacheproof.device.listing import Asked, Check, checks_named, figure_named
 from cacheproof.device.records import KERNEL_COLUMNS, kernel_rows, rounded
 from cacheproof.device.running import PASSED, CheckResult, Outcome, performed, performed_apart, resumed, run, write
-from cacheproof.foundation.console import Report, announce, interruptible, progress
+from cacheproof.foundation.console import Report, Show, announce, interruptible, progress
 from cacheproof.foundation.errors import InputError, MissingExtraError
 
 PANEL = "Maintaining the project"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from cacheproof.foundation.console import Report, interruptible, progress
+from cacheproof.foundation.console import Report, Show, interruptible, progress
 from cacheproof.foundation.errors import ExitStatus, InconclusiveError, InputError
 from cacheproof.foundation.junit import STATUSES, Case, CaseStatus, JunitOption, file_to_write, write
 from cacheproof.foundation.limits import MEGABYTES, SECONDS
@@ -132,9 +132,7 @@ class Settings:
         )
 
 
-def shown_by(
-    file: Path, settings: Settings, validation: Validation, show: Callable[[str], object]
-) -> list[dict[str, Any]]:
+def shown_by(file: Path, settings: Settings, validation: Validation, show: Show) -> list[dict[str, Any]]:
     """The rules of the variant, and whether the log shows each: it is no run of the variant without that rule.
 
     Standard input cannot be read again: there it is not known (None). A guard changes no answer, so it shows nothing.

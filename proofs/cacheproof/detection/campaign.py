@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cache
@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from cacheproof.detection.choice import Drawn
 from cacheproof.detection.evidence import Answer, Cell, Evidence, Question
 from cacheproof.detection.kinds import asked
+from cacheproof.foundation.console import Show
 from cacheproof.foundation.workers import shared_out, stopped
 from cacheproof.model.fingerprint import digest_of, implementation_digest, specification_digest
 from cacheproof.model.registry import component_named, scope_file
@@ -38,8 +39,6 @@ READS: Mapping[Evidence, tuple[str, ...]] = {
 }
 """The folders of the checkers on which an answer depends, beside the specification and the scope file."""
 OF_THE_IMPLEMENTATION = frozenset({Evidence.TENSORS, Evidence.CONTRACTS, Evidence.LOCKSTEP})
-
-Show = Callable[[str], object]
 
 
 class Task(NamedTuple):

@@ -6,7 +6,7 @@ A call that raises is detected by all evidence that executes it.
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cache, wraps
 
 from cacheproof.detection.evidence import (
@@ -20,6 +20,7 @@ from cacheproof.detection.evidence import (
     not_decided,
     not_detected,
 )
+from cacheproof.foundation.console import Show
 from cacheproof.foundation.errors import InputError
 from cacheproof.lockstep.plan import PROFILES, Plan, perform, subjects_from
 from cacheproof.lockstep.tally import Limit
@@ -119,7 +120,7 @@ def _unreached(component: str, name: str) -> frozenset[str]:
     return frozenset(search.made.unreached)
 
 
-def _search(component: AnyComponent, scope: Scope, tell: Callable[[str], None] = lambda _: None) -> Generalisation:
+def _search(component: AnyComponent, scope: Scope, tell: Show = lambda _: None) -> Generalisation:
     assert scope.numbers is not None
     every = unknowns(scope.config, scope.numbers.any)
     return Generalisation(component, component.normative, scope.config, scope.plan, every, tell=tell)

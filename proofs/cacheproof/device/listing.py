@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from cacheproof.foundation.console import Show
 from cacheproof.foundation.errors import InputError
 
 
@@ -47,7 +48,6 @@ class Found:
         self.left_out.append({"what": what, "reason": reason})
 
 
-Show = Callable[[str], object]
 Perform = Callable[[Asked, Found, Show], None]
 
 

@@ -10,7 +10,8 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 from typing import Any
 
-from cacheproof.device.listing import Asked, DifferenceError, Found, Show, figure_named
+from cacheproof.device.listing import Asked, DifferenceError, Found, figure_named
+from cacheproof.foundation.console import Show
 from cacheproof.foundation.errors import ExitStatus
 from cacheproof.model.registry import component_named, components
 from cacheproof.model.scope import DEFAULT, Scope, scope_named, scopes_of

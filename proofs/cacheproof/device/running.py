@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from cacheproof.device.listing import Asked, Check, DifferenceError, Found, Show
+from cacheproof.device.listing import Asked, Check, DifferenceError, Found
+from cacheproof.foundation.console import Show
 from cacheproof.foundation.errors import ExitStatus, InputError
 from cacheproof.foundation.files import json_of, replace_file
 from cachespec import __version__

@@ -26,6 +26,9 @@ SECONDS_BETWEEN_UPDATES = 0.1
 WIDTH_WITHOUT_TERMINAL = 160
 """Columns of a table that is written to a file or a pipe."""
 
+Show = Callable[[str], object]
+"""What long work calls with a line about what it is doing: `Progress`, or a function that sends the line on."""
+
 
 @dataclass(frozen=True, slots=True)
 class Report:

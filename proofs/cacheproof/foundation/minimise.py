@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable
 from itertools import combinations
 from typing import Generic, TypeVar
 
+from cacheproof.foundation.console import Show
+
 Item = TypeVar("Item")
 Found = TypeVar("Found")
 Candidate = TypeVar("Candidate")
@@ -37,7 +39,7 @@ class Minimiser(Generic[Item, Found]):
         *,
         seconds: float,
         noun: str,
-        progress: Callable[[str], None] | None = None,
+        progress: Show | None = None,
     ) -> None:
         self.best, self.deadline = best, time.monotonic() + seconds
         self.is_least = False

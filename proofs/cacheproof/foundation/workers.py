@@ -13,6 +13,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from typing import NamedTuple, TypeVar
 
+from cacheproof.foundation.console import Show
 from cacheproof.foundation.errors import InconclusiveError
 from cacheproof.foundation.interruption import deaf, leave_to_parent
 
@@ -21,7 +22,6 @@ BETWEEN_LOOKS = 0.2
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
-Show = Callable[[str], object]
 
 
 def cores() -> int:

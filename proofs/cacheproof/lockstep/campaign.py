@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from cacheproof.foundation.console import Show
 from cacheproof.lockstep.pair import PATIENCE, Pair
 from cacheproof.lockstep.scoped import Around, Scoped
 from cacheproof.lockstep.shrink import SECONDS_TO_SHRINK, shrunk
@@ -65,7 +66,7 @@ def lockstep(
     left_out: frozenset[str] = frozenset(),
     patience: int = PATIENCE,
     seconds_to_shrink: float = SECONDS_TO_SHRINK,
-    progress: Callable[[str], None] | None = None,
+    progress: Show | None = None,
 ) -> Campaign:
     """Drive the target beside the specification for so many steps or seconds, and shrink the first finding.
 
@@ -85,7 +86,7 @@ def searched(
     restart_every: int,
     *,
     seconds_to_shrink: float = SECONDS_TO_SHRINK,
-    progress: Callable[[str], None] | None = None,
+    progress: Show | None = None,
 ) -> Campaign:
     """The same with two sides that are there already."""
     campaign = Campaign(seed, pair.tally)
@@ -99,9 +100,7 @@ def searched(
     return campaign
 
 
-def _search(
-    pair: Pair, limit: Limit, seed: int, restart_every: int, progress: Callable[[str], None] | None
-) -> Finding | None:
+def _search(pair: Pair, limit: Limit, seed: int, restart_every: int, progress: Show | None) -> Finding | None:
     tally = pair.tally
     while not limit.reached(tally):
         # A short campaign has an episode or two. Without the configuration, many campaigns would draw the same weights.
@@ -124,7 +123,7 @@ def steered(
     seed: int,
     *,
     seconds_to_shrink: float = SECONDS_TO_SHRINK,
-    progress: Callable[[str], None] | None = None,
+    progress: Show | None = None,
 ) -> Campaign:
     """The scopes in turn, with calls that `Steering` chooses: what the machine does, without Hypothesis."""
     campaign = Campaign(seed, scopes.tally, scopes=scopes.calls, set_aside=scopes.set_aside, around=scopes.around)
@@ -144,9 +143,7 @@ def steered(
     return campaign
 
 
-def _episode(
-    scopes: Scoped, number: int, steering: Steering, limit: Limit, progress: Callable[[str], None] | None
-) -> Finding | None:
+def _episode(scopes: Scoped, number: int, steering: Steering, limit: Limit, progress: Show | None) -> Finding | None:
     pair = scopes.pairs[number]
     began, finding = scopes.restart(number, steering.settings() if scopes.around is not None else 0)
     while began and finding is None and pair.offered and not limit.reached(scopes.tally):

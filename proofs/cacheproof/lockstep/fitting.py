@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import heapq
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+from cacheproof.foundation.console import Show
 from cacheproof.lockstep.campaign import lockstep
 from cacheproof.lockstep.pair import Pair
 from cacheproof.lockstep.shrink import shrunk
@@ -83,7 +84,7 @@ class Search:
     left_out: frozenset[str] = frozenset()
     most_rules: int = MOST_RULES
     seconds: float | None = None
-    progress: Callable[[str], None] | None = None
+    progress: Show | None = None
     known: list[Parting] = field(default_factory=list)
     """The calls that told mixtures apart so far."""
 

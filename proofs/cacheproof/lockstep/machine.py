@@ -12,7 +12,6 @@ implementation's own (`renaming`), a call is offered once the implementation has
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from hypothesis.database import DirectoryBasedExampleDatabase, ExampleDatabase
 from hypothesis.errors import Flaky
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
+from cacheproof.foundation.console import Show
 from cacheproof.foundation.errors import InputError, MissingExtraError, shortened
 from cacheproof.foundation.interruption import Interruption, remembered
 from cacheproof.lockstep.backend import BACKEND, drawn
@@ -51,9 +51,7 @@ class _Enough(BaseException):
 class _Search:
     """What the machine's instances share: the scopes, the limit, and the smallest finding so far."""
 
-    def __init__(
-        self, scopes: Scoped, limit: Limit, progress: Callable[[str], None] | None, interruption: Interruption
-    ) -> None:
+    def __init__(self, scopes: Scoped, limit: Limit, progress: Show | None, interruption: Interruption) -> None:
         self.scopes = scopes
         self.steering = Steering(scopes.pairs, random.Random(0))  # noqa: S311  # seeded by Hypothesis for each example
         self.interruption = interruption
@@ -164,7 +162,7 @@ def run_machine(
     seconds_to_shrink: float = SECONDS_TO_SHRINK,
     minimises: bool = True,
     examples: str = "",
-    progress: Callable[[str], None] | None = None,
+    progress: Show | None = None,
 ) -> Campaign:
     """Run until a finding, the limit, or Ctrl-C. With `reuse`, examples that failed before are tried first.
 
@@ -235,7 +233,7 @@ def run_with(
     chosen: settings,
     seed_number: int,
     seconds_to_shrink: float = SECONDS_TO_SHRINK,
-    progress: Callable[[str], None] | None = None,
+    progress: Show | None = None,
     *,
     key: str = "",
 ) -> Campaign:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from cacheproof.foundation.console import Show
 from cacheproof.foundation.errors import InputError, MissingExtraError
 from cacheproof.foundation.files import json_of
 from cacheproof.foundation.misspelt import did_you_mean
@@ -109,7 +110,7 @@ def left_out_from(component: AnyComponent, names: Sequence[str]) -> frozenset[st
     return frozenset(names)
 
 
-def perform(plan: Plan, progress: Callable[[str], None] | None = None) -> Campaign:
+def perform(plan: Plan, progress: Show | None = None) -> Campaign:
     """Run it; the target is closed whatever happens. Operations that it declares not to have are left out."""
     with prepared(plan) as scopes:
         campaign = _performed(plan, scopes, progress)
@@ -133,7 +134,7 @@ def prepared(plan: Plan) -> Iterator[Scoped]:
         target.close()
 
 
-def _performed(plan: Plan, scopes: Scoped, progress: Callable[[str], None] | None) -> Campaign:
+def _performed(plan: Plan, scopes: Scoped, progress: Show | None) -> Campaign:
     if plan.driver == "lockstep":
         seconds = SECONDS_TO_SHRINK if plan.minimises else 0.0
         return steered(scopes, plan.limit, plan.seed, seconds_to_shrink=seconds, progress=progress)
@@ -148,7 +149,7 @@ def not_there(component: AnyComponent, target: Target) -> frozenset[str]:
         return frozenset()
 
 
-def _with_hypothesis(plan: Plan, scopes: Scoped, progress: Callable[[str], None] | None) -> Campaign:
+def _with_hypothesis(plan: Plan, scopes: Scoped, progress: Show | None) -> Campaign:
     try:
         from cacheproof.lockstep.machine import run_machine  # noqa: PLC0415  # Hypothesis is an extra
     except ModuleNotFoundError as error:

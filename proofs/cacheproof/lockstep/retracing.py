@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
+from cacheproof.foundation.console import Show
 from cacheproof.lockstep.campaign import Campaign
 from cacheproof.lockstep.pair import Pair
 from cacheproof.lockstep.shrink import SECONDS_TO_SHRINK, shrunk
@@ -22,7 +23,7 @@ def retrace(
     seed: int,
     *,
     seconds_to_shrink: float = SECONDS_TO_SHRINK,
-    progress: Callable[[str], None] | None = None,
+    progress: Show | None = None,
 ) -> Campaign:
     """Make the calls of each way from the start, and steps behind them; the first finding is shrunk."""
     campaign = Campaign(seed, pair.tally)

@@ -6,9 +6,9 @@ is again a run of this scope. Nothing is changed where the finding does not come
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 
+from cacheproof.foundation.console import Show
 from cacheproof.foundation.minimise import Minimiser
 from cacheproof.lockstep.pair import Pair
 from cacheproof.lockstep.tally import uncounted
@@ -23,7 +23,7 @@ LONGEST_FOR_PAIRS = 40
 
 
 def shrunk(
-    pair: Pair, finding: Finding, seconds: float = SECONDS_TO_SHRINK, progress: Callable[[str], None] | None = None
+    pair: Pair, finding: Finding, seconds: float = SECONDS_TO_SHRINK, progress: Show | None = None
 ) -> tuple[Finding, bool]:
     """The smallest finding of the same sort that was reached, and whether the given one came again at all.
 
@@ -37,9 +37,7 @@ def shrunk(
     return _Shrinker(pair, finding, seconds, progress).run()
 
 
-def shrunk_calls(
-    pair: Pair, finding: Finding, seconds: float, progress: Callable[[str], None] | None = None
-) -> Finding:
+def shrunk_calls(pair: Pair, finding: Finding, seconds: float, progress: Show | None = None) -> Finding:
     """The same for calls that no scope offers: operations are left out, and names given out anew, and nothing else."""
     if not finding.trace.steps:
         return finding
@@ -61,7 +59,7 @@ class _Shrinker(Minimiser[Operation, Finding]):
         pair: Pair,
         finding: Finding,
         seconds: float,
-        progress: Callable[[str], None] | None,
+        progress: Show | None,
         *,
         only_offered: bool = True,
     ) -> None:

@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, NamedTuple, Protocol, TypeVar
 
+from cacheproof.foundation.console import Show
 from cacheproof.foundation.seeds import LARGEST_SEED
 from cacheproof.lockstep.campaign import Campaign
 from cacheproof.lockstep.plan import Plan, perform, prepared
@@ -80,7 +81,7 @@ def performed(part: Part) -> tuple[int, Campaign]:
     return part.number, perform(replace(part.plan, subjects=subjects))
 
 
-def spread(plan: Plan, cluster: Workers, progress: Callable[[str], None]) -> Campaign:
+def spread(plan: Plan, cluster: Workers, progress: Show) -> Campaign:
     """The run in as many parts as the cluster has workers. Ctrl-C ends it with the parts that are done."""
     parts, done = parts_of(plan, cluster.workers), dict[int, Campaign]()
     with suppress(KeyboardInterrupt):
@@ -126,9 +127,7 @@ def sorts_of(done: Sequence[Campaign]) -> list[tuple[Finding, str]]:
     return kept
 
 
-def _minimise(
-    plan: Plan, whole: Campaign, findings: Sequence[tuple[Finding, str]], progress: Callable[[str], None]
-) -> None:
+def _minimise(plan: Plan, whole: Campaign, findings: Sequence[tuple[Finding, str]], progress: Show) -> None:
     """Each once. The first one is the finding of the run."""
     with prepared(plan) as scopes:
         pair, smaller = scopes.pairs[0], list[tuple[Finding, bool]]()

@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
+from cacheproof.foundation.console import Show
 from cacheproof.foundation.minimise import descended
 from cacheproof.lockstep.loads import could_be_served, load, without
 from cacheproof.lockstep.tally import Limit, Tally
@@ -84,7 +85,7 @@ def search(
     wanted: Collection[Sort] = tuple(Sort),
     wide: bool = False,
     suitable: Callable[[Config], bool] = lambda config: True,
-    progress: Callable[[str], None] | None = None,
+    progress: Show | None = None,
 ) -> StallSearch:
     """Random loads, one after the other, until one ends as is wanted; it is made smaller then.
 

@@ -12,10 +12,11 @@ every finding is made on both sides from the start, and kept only if they agree 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
+from cacheproof.foundation.console import Show
 from cacheproof.lockstep.campaign import Draw
 from cacheproof.lockstep.pair import Pair
 from cacheproof.lockstep.properties import AnyProperty, all_broken_by_call
@@ -164,7 +165,7 @@ def hunt(
     left_out: frozenset[str] = frozenset(),
     kept: frozenset[str] = frozenset(),
     seconds_to_shrink: float = SECONDS_TO_SHRINK,
-    progress: Callable[[str], None] | None = None,
+    progress: Show | None = None,
 ) -> Hunt:
     """An episode in each configuration, until the limit or the last one. The same arguments make the same calls.
 
@@ -199,7 +200,7 @@ class _Search:
     hunt: Hunt
     kept: frozenset[str]
     seconds_to_shrink: float
-    progress: Callable[[str], None] | None
+    progress: Show | None
     tried: dict[Key, int] = field(default_factory=dict)
     refuted: dict[Key, int] = field(default_factory=dict)
     """How often the target did not do what the specification's side has shown: then it is not shrunk any more."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import resource
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from functools import cache, partial
@@ -13,6 +13,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from cacheproof.foundation.console import Show
 from cacheproof.foundation.errors import InputError, NoCompilerError
 from cacheproof.foundation.workers import shared_out, stopped
 from cacheproof.model.fingerprint import explorer_digest, specification_digest
@@ -36,8 +37,6 @@ COMPILED_FROM = 50_000
 """Mutants times states of the original's default scopes, from which a compilation is worth its time."""
 IN_ONE_LIBRARY = 300
 """At most this number of mutants is compiled together."""
-
-Show = Callable[[str], object]
 
 
 def perform(

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
 
+from cacheproof.foundation.console import Show
 from cacheproof.lockstep.campaign import RESTART_EVERY, Campaign, lockstep
 from cacheproof.lockstep.pair import PATIENCE, Pair
 from cacheproof.lockstep.plan import not_there
@@ -84,7 +85,7 @@ class Trial:
     steps: int
     """In all: they are shared out among the configurations."""
     seed: int
-    progress: Callable[[str], None] | None = None
+    progress: Show | None = None
     seconds_to_shrink: float = SECONDS_TO_SHRINK
     drawn: tuple[Any, ...] = ()
     """Random configurations, run after the listed ones with the component's budget of their own."""
@@ -92,9 +93,7 @@ class Trial:
     """Calls that led to new situations when the era was explored, by configuration: made before the random ones."""
 
     @classmethod
-    def of(
-        cls, table: Table, era: Era, *, steps: int, seed: int, progress: Callable[[str], None] | None = None
-    ) -> Trial:
+    def of(cls, table: Table, era: Era, *, steps: int, seed: int, progress: Show | None = None) -> Trial:
         """What the table says about a line."""
         listed = tuple(deviation for deviation in table.deviations if deviation.belongs_to(era))
         configurations = tuple(config for config in table.configurations[era.component] if era.has(config))

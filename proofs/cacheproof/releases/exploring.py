@@ -8,7 +8,7 @@ variant exhausts each configuration too.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
@@ -16,6 +16,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from cacheproof.foundation.console import Show
 from cacheproof.foundation.errors import InputError
 from cacheproof.foundation.workers import cores, shared_out
 from cacheproof.lockstep import decisions, situations
@@ -65,9 +66,7 @@ class Exploration:
     """Whether it comes from the store."""
 
 
-def explored_of(
-    era: Era, progress: Callable[[str], None] | None = None, at_once: int | None = PAIRS
-) -> Exploration | None:
+def explored_of(era: Era, progress: Show | None = None, at_once: int | None = PAIRS) -> Exploration | None:
     """The exploration of the era; None if its component has no scopes for it."""
     return exploration(era, progress, at_once=at_once) if is_explored(era.component) else None
 
@@ -131,7 +130,7 @@ def configurations(era: Era, at_once: int | None = PAIRS) -> list[Any]:
 
 def exploration(
     era: Era,
-    progress: Callable[[str], None] | None = None,
+    progress: Show | None = None,
     states: int | None = None,
     at_once: int | None = PAIRS,
 ) -> Exploration:
@@ -161,7 +160,7 @@ def explore(
     variant: AnyVariant,
     every: Iterable[Any],
     states: int,
-    progress: Callable[[str], None] | None = None,
+    progress: Show | None = None,
     compiled: int = 0,
 ) -> Exploration:
     """One configuration after the other. A situation is new once for each choice of settings, over all scopes.
@@ -201,7 +200,7 @@ def shared(
     variant: AnyVariant,
     every: Sequence[Any],
     states: int,
-    progress: Callable[[str], None] | None,
+    progress: Show | None,
     compiled: int,
     workers: int,
 ) -> Exploration:

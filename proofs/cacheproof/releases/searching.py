@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import cycle
 from pathlib import Path
 from typing import Any
 
+from cacheproof.foundation.console import Show
 from cacheproof.lockstep.stalls import Sort, Stall
 from cacheproof.lockstep.stalls import search as search_for_stalls
 from cacheproof.lockstep.tally import Limit
@@ -74,9 +75,6 @@ class EraSearch:
         return self.hunt.interrupted
 
 
-Progressing = Callable[[str], None]
-
-
 def without_era(table: Table, releases: Iterable[Release]) -> list[Era]:
     """A line for each scheduler of these releases that no era describes, and that can be driven."""
     described = {era.release for era in table.eras if era.component == SCHEDULER}
@@ -90,7 +88,7 @@ def search(
     *,
     limit: Limit,
     seed: int,
-    progress: Progressing | None = None,
+    progress: Show | None = None,
     opener: Opener | None = None,
     alone: Opener | None = None,
     explored: Exploration | None = None,
@@ -117,7 +115,7 @@ def _beside_the_era(
     done: EraSearch,
     table: Table,
     limit: Limit,
-    progress: Progressing | None,
+    progress: Show | None,
     opener: Opener,
     foreseen: Iterable[tuple[Any, Seen]],
 ) -> None:
@@ -148,7 +146,7 @@ def _open_alone(era: Era) -> Target:
     return open_target(era.release.name, component, component.normative, SECONDS_TO_ANSWER)
 
 
-def _alone(done: EraSearch, limit: Limit, progress: Progressing | None, opener: Opener) -> None:
+def _alone(done: EraSearch, limit: Limit, progress: Show | None, opener: Opener) -> None:
     """The scheduler and nothing beside it: half of the calls with plain loads, and half with rarer settings."""
     steps = None if limit.steps is None else -(-limit.steps * CALLS_ALONE // 2)
     half = Limit(steps, None if limit.seconds is None else limit.seconds / 2)
@@ -160,7 +158,7 @@ def _alone(done: EraSearch, limit: Limit, progress: Progressing | None, opener: 
         target.close()
 
 
-def _with_loads(done: EraSearch, target: Target, limit: Limit, progress: Progressing | None, *, wide: bool) -> None:
+def _with_loads(done: EraSearch, target: Target, limit: Limit, progress: Show | None, *, wide: bool) -> None:
     """Search after search with another seed; of each sort the shortest is kept.
 
     Not every release has drafts in steps ahead of their output, so no load has both.

@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from cacheproof.foundation.console import Show
 from cacheproof.foundation.errors import InputError
 from cacheproof.model.registry import AnyComponent
 from cacheproof.model.target import Target
@@ -19,8 +20,6 @@ from cacheproof.replay.checking import Found, Inspector
 from cacheproof.replay.result import ReplayResult, Setting, Violation
 from cacheproof.replay.workload import Arrival
 from cachespec.kernel import REROOTING, Code, Gauge, Operation, Outcome, Rounds, Service
-
-Progress = Callable[[str], None]
 
 
 def service_of(component: AnyComponent) -> Service[Any] | Rounds[Any]:
@@ -140,7 +139,7 @@ class Serving(ABC):
         """The counts so far."""
         return self._driver.result
 
-    def run(self, progress: Progress = lambda _line: None) -> ReplayResult:
+    def run(self, progress: Show = lambda _line: None) -> ReplayResult:
         """Replay all requests, or until something does not hold."""
         began = time.perf_counter()
         try:
@@ -150,7 +149,7 @@ class Serving(ABC):
         return self.result
 
     @abstractmethod
-    def serve_all(self, progress: Progress) -> None:
+    def serve_all(self, progress: Show) -> None:
         """Every request of the workload, and then the end."""
 
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from cacheproof.foundation.console import Show
 from cacheproof.foundation.errors import InputError
 from cacheproof.model.target import Target
 from cacheproof.replay.checking import Found
-from cacheproof.replay.driver import Progress, Serving, service_of
+from cacheproof.replay.driver import Serving, service_of
 from cacheproof.replay.result import Setting
 from cacheproof.replay.workload import Arrival, Pace
 from cachespec.kernel import Code, Request, Rounds, Told
@@ -31,7 +32,7 @@ class RoundsReplay(Serving):
         self._finished = 0
         self._begun: set[int] = set()
 
-    def serve_all(self, progress: Progress) -> None:
+    def serve_all(self, progress: Show) -> None:
         arrivals = self.setting.workload.arrivals
         while self._next < len(arrivals) or self._in_flight:
             name = min(self._next, len(arrivals) - 1)

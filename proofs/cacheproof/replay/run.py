@@ -6,10 +6,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from cacheproof.foundation.console import Show
 from cacheproof.foundation.errors import InputError
 from cacheproof.model.target import Target
 from cacheproof.replay.agenda import Agenda
-from cacheproof.replay.driver import Progress, Serving, configuration, service_of
+from cacheproof.replay.driver import Serving, configuration, service_of
 from cacheproof.replay.result import BY_CLOCK, CHECK_EVERY, ReplayResult, Setting, Violation
 from cacheproof.replay.rounds import RoundsReplay
 from cacheproof.replay.workload import Arrival
@@ -48,7 +49,7 @@ class Replay(Serving):
         super().__init__(setting, target, self._service.gauges)
         self._agenda = Agenda()
 
-    def serve_all(self, progress: Progress) -> None:
+    def serve_all(self, progress: Show) -> None:
         arrivals = self.setting.workload.arrivals
         for name, arrival in enumerate(arrivals):
             request = Request(name, arrival.contents)

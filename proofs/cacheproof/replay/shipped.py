@@ -7,11 +7,12 @@ exactly that.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from cacheproof.foundation.console import Show
 from cacheproof.model.registry import AnyComponent, component_named
 from cacheproof.replay.readers import read
 from cacheproof.replay.result import ReplayResult, Setting
@@ -76,9 +77,7 @@ def serving(line: Listed) -> list[AnyComponent]:
     return [component_named(name) for name in line.components or sorted(line.hits)]
 
 
-def replay_shipped(
-    progress: Callable[[str], None] = lambda _line: None, lines: Iterable[Listed] | None = None
-) -> Iterator[Replayed]:
+def replay_shipped(progress: Show = lambda _line: None, lines: Iterable[Listed] | None = None) -> Iterator[Replayed]:
     """Every serving component through every listed run, or through these, one after the other."""
     workloads: dict[tuple[Path, tuple[tuple[str, str], ...]], Workload] = {}
     for line in listed() if lines is None else lines:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 
 from cacheproof.foundation import workers
 from cacheproof.foundation.cluster import Cluster
-from cacheproof.foundation.console import announce
+from cacheproof.foundation.console import Show, announce
 from cacheproof.foundation.errors import InputError, MissingExtraError, NoCompilerError
 from cacheproof.model.plan import Plan
 from cacheproof.model.registry import AnyComponent, AnyVariant, component_named, fault_in_component, variant_named
@@ -113,8 +113,6 @@ class Run:
     unsound: str = ""
     """Why a reduction of the explorer is wrong here, if it is, and what was done instead."""
 
-
-Show = Callable[[str], object]
 
 SHARED_FROM = 20_000
 """A run that is expected to have so many states is shared by several processes where these have nothing else to do."""

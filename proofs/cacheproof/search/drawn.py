@@ -13,12 +13,13 @@ from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Any, NamedTuple
 
+from cacheproof.foundation.console import Show
 from cacheproof.model.plan import Plan
 from cacheproof.model.registry import AnyComponent, AnyVariant, component_named
 from cacheproof.model.scope import drawn_name
 from cacheproof.model.store import save
 from cacheproof.model.trace import Violation
-from cacheproof.search.campaign import Effort, Run, Show, Task, engine_module, perform_all, run_name
+from cacheproof.search.campaign import Effort, Run, Task, engine_module, perform_all, run_name
 from cacheproof.search.plainest import plainest
 from cacheproof.search.record import KIND, record_of
 from cacheproof.search.result import Ending
@@ -162,7 +163,7 @@ def explore_drawn(
     amount: Amount,
     jobs: int,
     show: Show,
-    announce: Callable[[str], object],
+    announce: Show,
     suitable: Callable[[AnyComponent, AnyVariant], Suitable] = lambda component, variant: lambda config: True,
     sorts: Callable[[AnyComponent, AnyVariant], Sorted] = lambda component, variant: lambda violation: "",
 ) -> Outcome:
@@ -204,7 +205,7 @@ def explore_drawn(
     return Outcome(tuple(results.values()), interrupted or not reported or not (whole or over), whole)
 
 
-def _engine(component: AnyComponent, variant: AnyVariant, announce: Callable[[str], object]) -> str:
+def _engine(component: AnyComponent, variant: AnyVariant, announce: Show) -> str:
     reason = engine_module(NATIVE).cannot(component, variant, Plan())
     if reason is None:
         return NATIVE

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, Protocol, Self
 
+from cacheproof.foundation.console import Show
 from cacheproof.foundation.errors import InconclusiveError, InputError
 from cacheproof.search.crew import Answer, Arguments, CrewLostError
 from cacheproof.search.journal import Journal
@@ -61,9 +62,7 @@ class Link(Protocol):
 class Member:
     """One owner: its worker now, and what makes another worker its equal. Without a journal, a loss ends the run."""
 
-    def __init__(
-        self, name: str, begin: Callable[[], Link], journal: Journal | None, tell: Callable[[str], object]
-    ) -> None:
+    def __init__(self, name: str, begin: Callable[[], Link], journal: Journal | None, tell: Show) -> None:
         self.name, self.begin, self.journal, self.tell = name, begin, journal, tell
         self.link = begin()
         self.number = self.losses = 0
@@ -151,7 +150,7 @@ class Linked:
         begin: Callable[[int], Link],
         *,
         recovers: bool,
-        tell: Callable[[str], object] = lambda _: None,
+        tell: Show = lambda _: None,
     ) -> None:
         self.owners, self._begin, self._recovers, self._tell = owners, begin, recovers, tell
         self.members: list[Member] = []

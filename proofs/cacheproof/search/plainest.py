@@ -11,12 +11,13 @@ from collections.abc import Callable, Iterator
 from itertools import combinations
 from typing import Any
 
+from cacheproof.foundation.console import Show
 from cacheproof.foundation.minimise import descended
 from cacheproof.model.configuration_edits import holds, lengths, nodes, numbers, put, without, without_place
 from cacheproof.model.plan import Plan
 from cacheproof.model.registry import AnyComponent, AnyVariant
 from cacheproof.model.trace import Violation
-from cacheproof.search.campaign import Show, engine_named
+from cacheproof.search.campaign import engine_named
 from cacheproof.search.path import UnsoundReductionError
 from cacheproof.search.result import Ending
 from cachespec.kernel import Progress

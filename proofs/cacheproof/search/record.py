@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from cacheproof.foundation.cluster import cluster_on
+from cacheproof.foundation.console import Show
 from cacheproof.foundation.workers import cores
 from cacheproof.model.finding_json import finding_to_message
 from cacheproof.model.store import save
 from cacheproof.model.trace import Violation
 from cacheproof.model.trace_json import violation_to_message
-from cacheproof.search.campaign import Effort, Run, Show, Task, perform_all, run_name, shares_of
+from cacheproof.search.campaign import Effort, Run, Task, perform_all, run_name, shares_of
 from cacheproof.search.result import Ending
 from cachespec import __version__
 

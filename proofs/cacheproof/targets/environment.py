@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from cacheproof.foundation.console import Show
 from cacheproof.foundation.errors import InconclusiveError
 from cacheproof.targets.folders import (
     UNFINISHED,
@@ -21,7 +22,7 @@ from cacheproof.targets.folders import (
     remove,
     size_of,
 )
-from cacheproof.targets.pip import Progress, run_pip
+from cacheproof.targets.pip import run_pip
 
 TORCH_VARIABLE = "TORCH_SPEC"
 TORCH = "torch==2.13.0"
@@ -74,7 +75,7 @@ def finished(root: Path, torch: str) -> Environment | None:
     return Environment(folder) if record_of(folder) is not None and interpreter(folder).exists() else None
 
 
-def ensured(root: Path, progress: Progress) -> Environment:
+def ensured(root: Path, progress: Show) -> Environment:
     """The environment, made if it is not there. The caller holds the lock."""
     torch = torch_wanted()
     return finished(root, torch) or _made(root, torch, progress)
@@ -85,7 +86,7 @@ def all_in(root: Path) -> Iterator[Path]:
     return (folder for folder in sorted(root.glob(f"{PREFIX}*")) if folder.is_dir())
 
 
-def _made(root: Path, torch: str, progress: Progress) -> Environment:
+def _made(root: Path, torch: str, progress: Show) -> Environment:
     """Made in place, as it knows its own path; what is left of a failure is removed."""
     folder = folder_of(root, torch)
     remove(folder)
@@ -98,7 +99,7 @@ def _made(root: Path, torch: str, progress: Progress) -> Environment:
     return Environment(folder)
 
 
-def _fill(folder: Path, root: Path, torch: str, progress: Progress) -> None:
+def _fill(folder: Path, root: Path, torch: str, progress: Show) -> None:
     progress(f"making {folder}")
     _make_empty(folder, root)
     python, scratch = interpreter(folder), root / f"{UNFINISHED}scratch"

@@ -16,8 +16,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
 
+from cacheproof.foundation.console import Show
 from cacheproof.foundation.errors import InputError
-from cacheproof.targets.pip import Progress
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Family(Protocol):
         """The name of the release that a text means; raises InputError for what is none."""
         ...
 
-    def add(self, text: str, progress: Progress, era: str = "") -> Added:
+    def add(self, text: str, progress: Show, era: str = "") -> Added:
         """Install it; what is there already is not made again. Raises InputError and InconclusiveError.
 
         `era` is the version that it counts as, for a family whose releases may come without one.

@@ -14,10 +14,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from cacheproof.foundation.console import Show
 from cacheproof.foundation.errors import InconclusiveError
 from cacheproof.targets import environment
 from cacheproof.targets.folders import UNFINISHED, finish, locked, remove, size_of, sweep
-from cacheproof.targets.pip import Progress, run_pip
+from cacheproof.targets.pip import run_pip
 
 PLATFORMS = (
     *(f"manylinux_2_{minor}_x86_64" for minor in range(45, 16, -1)),
@@ -30,7 +31,7 @@ WHEELS = "wheel-"
 """The beginning of the name of a folder with a wheel and nothing else."""
 
 
-def downloaded(name: str, python: Path, into: Path, progress: Progress) -> Path:
+def downloaded(name: str, python: Path, into: Path, progress: Show) -> Path:
     """The wheel of `NAME==VERSION`, in this folder. Raises InputError and InconclusiveError."""
     into.mkdir(parents=True, exist_ok=True)
     platforms = [part for platform in PLATFORMS for part in ("--platform", platform)]

@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
+from cacheproof.foundation.console import Show
 from cacheproof.foundation.errors import InconclusiveError, InputError
 from cacheproof.targets.folders import disk_is_full, size_of
-
-Progress = Callable[[str], object]
 
 SECONDS_BETWEEN_LOOKS = 0.5
 MEGABYTE = 1_000_000
@@ -39,7 +38,7 @@ def run_pip(
     arguments: Sequence[str],
     what: str,
     scratch: Path,
-    progress: Progress,
+    progress: Show,
     *,
     into: Path | None = None,
     backend: Path | None = None,
@@ -100,7 +99,7 @@ def versions_offered(line: str) -> list[str]:
     return [part for part in listed if part and part != "none"]
 
 
-def _watched(process: subprocess.Popen[bytes], what: str, folders: Sequence[Path], progress: Progress) -> int:
+def _watched(process: subprocess.Popen[bytes], what: str, folders: Sequence[Path], progress: Show) -> int:
     """Wait for the end; meanwhile show how much has arrived."""
     arrived = 0.0  # the largest sum, since pip removes temporary files
     while True:

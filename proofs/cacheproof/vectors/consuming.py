@@ -5,12 +5,13 @@ It is no `lockstep.pair`: the expected answers are those of a file, and no speci
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 from typing import Any
 
+from cacheproof.foundation.console import Show
 from cacheproof.foundation.errors import InputError
 from cacheproof.foundation.limits import MEGABYTES, TooSlowError, too_large, within
 from cacheproof.foundation.misspelt import UnknownNameError
@@ -140,9 +141,7 @@ class Consumer:
     seconds: float | None = None
     """What a case may take, where the target is in this process and has no limit of its own."""
 
-    def consume(
-        self, sets: Iterable[tuple[Path, VectorSet]], progress: Callable[[str], None] | None = None
-    ) -> Consumption:
+    def consume(self, sets: Iterable[tuple[Path, VectorSet]], progress: Show | None = None) -> Consumption:
         """Run every case; Ctrl-C ends it with what is known."""
         whole = Consumption(self.declaration, tuple(dict.fromkeys((*self.declaration.deviations, *self.deviations))))
         try:

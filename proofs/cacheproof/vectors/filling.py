@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
+from cacheproof.foundation.console import Show
 from cacheproof.foundation.errors import InputError
 from cacheproof.model.plan import Granularity
 from cacheproof.model.registry import AnyComponent, AnyVariant, scope_file
@@ -27,15 +28,13 @@ RANDOM_SCOPES = 2
 SEED = 1
 CALLS_BEFORE_REFUSALS = 3
 
-Progress = Callable[[str], None]
-
 
 def filled(
     component: AnyComponent,
     variant: AnyVariant,
     scope: str | None = None,
     seed: int = SEED,
-    progress: Progress | None = None,
+    progress: Show | None = None,
 ) -> Iterator[VectorSet]:
     """The sets of a component, or of one scope of it; the same for the same seed and specification.
 

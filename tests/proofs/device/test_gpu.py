@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
-from cacheproof.device.listing import CHECKS, Asked, Check, Show
+from cacheproof.device.listing import CHECKS, Asked, Check
 from cacheproof.device.running import PASSED, CheckResult, Outcome, performed_apart, run
 from cacheproof.device.tensor.machine import machine
+from cacheproof.foundation.console import Show
 
 SECONDS = 240
 

@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 from cacheproof import command
-from cacheproof.device.listing import CHECKS, Asked, Check, DifferenceError, Found, Show
+from cacheproof.device.listing import CHECKS, Asked, Check, DifferenceError, Found
 from cacheproof.device.running import CheckResult, Outcome, not_run, performed, performed_apart, resumed, run
+from cacheproof.foundation.console import Show
 from cacheproof.foundation.errors import ExitStatus, InputError
 
 ASKED = Asked("cpu", True, 5)

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from cacheproof.command.target import Action, command
+from cacheproof.foundation.console import Show
 from cacheproof.foundation.errors import InconclusiveError, InputError
 from cacheproof.releases.engine import installing
 from cacheproof.releases.engine.installing import BUILDS, Engine, add, all_installed, discard, installed, version_of
-from cacheproof.targets.pip import Progress
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def performed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         engine.python.parent.mkdir(parents=True, exist_ok=True)
         engine.python.touch()
 
-    def steps(engine: Engine, progress: Progress) -> Iterator[tuple[str, Callable[[], None]]]:
+    def steps(engine: Engine, progress: Show) -> Iterator[tuple[str, Callable[[], None]]]:
         for name in ("environment", "packages", "models"):
             yield name, lambda name=name: perform(name, engine)  # type: ignore[misc]  # bound here
 

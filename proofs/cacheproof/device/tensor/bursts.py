@@ -20,9 +20,10 @@ from cacheimpl.block_content.state import drawn
 from cacheimpl.kv_blocks import Hits, Serving
 from cacheimpl.scheduler.engine import Scheduler
 from cacheimpl.scheduler.settings import Settings
-from cacheproof.device.listing import Asked, DifferenceError, Found, Show
+from cacheproof.device.listing import Asked, DifferenceError, Found
 from cacheproof.device.tensor.comparing import alike, other_side, same
 from cacheproof.device.tensor.loads import SPARE, shared_prefixes
+from cacheproof.foundation.console import Show
 
 ROWS, SMALL_ROWS = 4096, 48
 TIMES, SMALL_TIMES = 60, 6

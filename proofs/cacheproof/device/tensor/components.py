@@ -14,8 +14,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cacheproof.device.listing import Asked, Found, Show
+from cacheproof.device.listing import Asked, Found
 from cacheproof.device.tensor.comparing import alike, other_side
+from cacheproof.foundation.console import Show
 from cacheproof.model.registry import AnyComponent, component_named
 from cacheproof.model.scope import DEFAULT, Scope, scopes_of
 from cacheproof.model.target import TargetError

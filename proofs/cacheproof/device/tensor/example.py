@@ -11,8 +11,9 @@ from pathlib import Path
 
 import torch
 
-from cacheproof.device.listing import Asked, DifferenceError, Found, Show
+from cacheproof.device.listing import Asked, DifferenceError, Found
 from cacheproof.device.tensor.comparing import other_side
+from cacheproof.foundation.console import Show
 
 ROOT = Path(__file__).parents[4]
 README = ROOT / "README.md"

@@ -6,7 +6,8 @@ import time
 
 import torch
 
-from cacheproof.device.listing import Asked, DifferenceError, Found, Show
+from cacheproof.device.listing import Asked, DifferenceError, Found
+from cacheproof.foundation.console import Show
 from cacheproof.foundation.errors import ExitStatus
 from cacheproof.model.registry import component_named
 from cacheproof.model.scope import scope_named

@@ -15,10 +15,11 @@ from torch import Tensor
 from cacheimpl import kv_blocks
 from cacheimpl.kv_blocks import Config, Pool, Serving, Step, nobody
 from cacheimpl.writing import IN_PLACE
-from cacheproof.device.listing import Asked, Found, Show
+from cacheproof.device.listing import Asked, Found
 from cacheproof.device.tensor.comparing import alike
 from cacheproof.device.tensor.loads import SPARE, shared_prefixes
 from cacheproof.device.tensor.recorded import SMALL_STEPS, Pair, run
+from cacheproof.foundation.console import Show
 from cacheproof.model.plan import Plan
 from cacheproof.model.registry import component_named
 from cacheproof.model.scope import Scope, scopes_of

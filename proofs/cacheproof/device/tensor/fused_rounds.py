@@ -12,11 +12,12 @@ from cacheimpl import scheduler as tensors
 from cacheimpl.answer import UNANSWERED
 from cacheimpl.captured import CapturedRounds
 from cacheimpl.scheduler import Extent, State
-from cacheproof.device.listing import Asked, Found, Show
+from cacheproof.device.listing import Asked, Found
 from cacheproof.device.tensor.comparing import alike
 from cacheproof.device.tensor.fused import is_installed
 from cacheproof.device.tensor.loads import SPARE, scheduler_load
 from cacheproof.device.tensor.recorded import shows_too_little, unfinished
+from cacheproof.foundation.console import Show
 from cacheproof.tensor_models.scheduler import extent_of, tables_of
 
 ROUNDS, SMALL_ROUNDS = 2000, 40

@@ -15,9 +15,10 @@ from cacheimpl.answer import UNANSWERED
 from cacheimpl.captured import CapturedDecode, CapturedRounds, Step
 from cacheimpl.kv_blocks import Serving
 from cacheimpl.writing import IN_PLACE
-from cacheproof.device.listing import Asked, DifferenceError, Found, Show
+from cacheproof.device.listing import Asked, DifferenceError, Found
 from cacheproof.device.tensor.comparing import alike, same
 from cacheproof.device.tensor.loads import SPARE, scheduler_load, shared_prefixes
+from cacheproof.foundation.console import Show
 from cacheproof.tensor_models.scheduler import extent_of, tables_of
 
 STEPS, SMALL_STEPS = 4000, 60

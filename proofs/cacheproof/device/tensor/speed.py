@@ -24,10 +24,11 @@ from cacheimpl.scheduler.engine import Scheduler
 from cacheimpl.scheduler.settings import Settings
 from cacheimpl.writing import IN_PLACE, SERVING
 from cacheproof.bench.tensor.prompts import Engine
-from cacheproof.device.listing import FIGURES, Asked, Found, Show, figure_named
+from cacheproof.device.listing import FIGURES, Asked, Found, figure_named
 from cacheproof.device.tensor.fused import fused, is_installed
 from cacheproof.device.tensor.machine import machine
 from cacheproof.device.tensor.recorded import leaves
+from cacheproof.foundation.console import Show
 from cacheproof.model.plan import Plan
 from cacheproof.model.registry import component_named
 from cacheproof.model.scope import scopes_of

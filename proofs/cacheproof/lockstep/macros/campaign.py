@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from cacheproof.foundation.console import Show
 from cacheproof.foundation.errors import InputError
 from cacheproof.lockstep.macros.macro import Vocabulary
 from cacheproof.lockstep.macros.playing import MacroFinding, play
@@ -64,7 +64,7 @@ def campaign(
     *,
     name: str = "target",
     seconds_to_shrink: float = SECONDS_TO_SHRINK,
-    progress: Callable[[str], None] | None = None,
+    progress: Show | None = None,
 ) -> MacroCampaign:
     """Play macros for so many calls or seconds, and shrink the first finding. Ctrl-C ends it with what is known.
 

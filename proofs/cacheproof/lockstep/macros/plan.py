@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from types import FunctionType
 from typing import Any
 
+from cacheproof.foundation.console import Show
 from cacheproof.foundation.discover import discover
 from cacheproof.foundation.errors import InputError
 from cacheproof.lockstep.macros.campaign import Loads, MacroCampaign, campaign
@@ -56,7 +57,7 @@ def loads_of(component: AnyComponent, requests: int | None, blocks: int | None, 
     return Loads(vocabulary, blocks=blocks, fixed=fixed, **sizes)
 
 
-def perform_macros(plan: MacroPlan, progress: Callable[[str], None] | None = None) -> MacroCampaign:
+def perform_macros(plan: MacroPlan, progress: Show | None = None) -> MacroCampaign:
     """Run it; the target is closed whatever happens."""
     target = open_bursts(plan.target, plan.component, plan.variant, plan.seconds_to_answer)
     try:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from cacheproof.foundation.console import Show
 from cacheproof.foundation.minimise import Minimiser
 from cacheproof.lockstep.macros.macro import Macro, vocabulary_of
 from cacheproof.lockstep.macros.playing import MacroFinding, differ_call_by_call, play
@@ -28,7 +29,7 @@ class Shrunk:
     tried_plain: bool = False
 
 
-def shrunk(pair: Pair, finding: MacroFinding, seconds: float, progress: Callable[[str], None] | None = None) -> Shrunk:
+def shrunk(pair: Pair, finding: MacroFinding, seconds: float, progress: Show | None = None) -> Shrunk:
     """Make it smaller.
 
     At its end no macro can be left out, and none does with a count that halving the interval below it reaches.
@@ -37,9 +38,7 @@ def shrunk(pair: Pair, finding: MacroFinding, seconds: float, progress: Callable
 
 
 class _Shrinker(Minimiser[Macro, MacroFinding]):
-    def __init__(
-        self, pair: Pair, finding: MacroFinding, seconds: float, progress: Callable[[str], None] | None
-    ) -> None:
+    def __init__(self, pair: Pair, finding: MacroFinding, seconds: float, progress: Show | None) -> None:
         super().__init__(
             finding,
             lambda finding: finding.macros,

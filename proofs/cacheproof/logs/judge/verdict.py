@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 from heapq import merge
 from pathlib import Path
 from typing import Any
 
+from cacheproof.foundation.console import Show
 from cacheproof.foundation.errors import InputError
 from cacheproof.logs.judge.following import Following
 from cacheproof.logs.judge.ledger import Ledger, requests_of
@@ -68,9 +69,6 @@ class Verdict:
             "left_out": self.left_out,
             "counts": self.counts,
         }
-
-
-Show = Callable[[str], object]
 
 
 def judged(folder: Path, show: Show = lambda _line: None) -> Verdict:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
+from cacheproof.foundation.console import Show
 from cacheproof.foundation.errors import InconclusiveError, InputError, shortened
 from cacheproof.foundation.limits import Clock, TooSlowError, memory, too_large, within
 from cacheproof.logs.validate.fast import FastPath
@@ -22,8 +23,6 @@ from cacheproof.search.worker import NATIVE
 
 CONTEXT = 4
 """Lines before the impossible one that are shown."""
-
-Show = Callable[[str], object]
 
 
 class Validation:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from cacheproof.foundation.console import Show
 from cacheproof.foundation.errors import InputError
 from cacheproof.lockstep.campaign import Campaign, searched
 from cacheproof.lockstep.tally import Limit
@@ -85,7 +85,7 @@ def ran(
     base: Target,
     names: tuple[str, str],
     until: float | None = None,
-    progress: Callable[[str], None] | None = None,
+    progress: Show | None = None,
     known: Situations | None = None,
 ) -> Ran:
     """One configuration after the other, until the two sides part, or until this moment of the monotonic clock.
@@ -118,7 +118,7 @@ def _campaign(
     seconds: float | None,
     missing: frozenset[str],
     known: Situations,
-    progress: Callable[[str], None] | None,
+    progress: Show | None,
 ) -> Campaign:
     """All calls that the stretch has for one configuration."""
     if stretch.screened:

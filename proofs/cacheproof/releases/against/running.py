@@ -10,6 +10,7 @@ from functools import partial
 from multiprocessing.util import Finalize
 from typing import Self
 
+from cacheproof.foundation.console import Show
 from cacheproof.foundation.workers import shared_out, stopped
 from cacheproof.model.target import Target, TargetError
 from cacheproof.model.wording import count
@@ -23,8 +24,6 @@ GATE_SECONDS = 240.0
 """What a gate for pull requests spends on a comparison; a minute more goes into starting."""
 KEPT = 3
 """Lines of which a process keeps both sides open: a driver takes some 200 MB."""
-
-Progress = Callable[[str], None]
 
 
 @dataclass(slots=True)
@@ -88,7 +87,7 @@ def compare(
     *,
     seconds: float | None,
     processes: int,
-    progress: Progress,
+    progress: Show,
     first: bool = False,
 ) -> None:
     """Run the parts, and add what comes of them to the results. Ctrl-C ends it with what is known.
@@ -126,7 +125,7 @@ def compare(
                     return
 
 
-def _tell(progress: Progress, part: Part, results: dict[Line, Compared]) -> None:
+def _tell(progress: Show, part: Part, results: dict[Line, Compared]) -> None:
     done = results[part.line]
     differing = sum(one.parted is not None for one in results.values())
     said = count(differing, "component") + (" differ" if differing != 1 else " differs")
@@ -154,7 +153,7 @@ class _Opened:
             for side in both:
                 side.close()
 
-    def run(self, part: Part, until: float | None, progress: Progress | None = None) -> Ran:
+    def run(self, part: Part, until: float | None, progress: Show | None = None) -> Ran:
         """The part, with the sides that are open."""
         line = part.line
 

@@ -7,8 +7,9 @@ its situation: its operation and code, and what was decided of each request. A s
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Hashable, Iterator
 
+from cacheproof.foundation.console import Show
 from cacheproof.lockstep.campaign import Campaign, Draw
 from cacheproof.lockstep.decisions import decisions_of
 from cacheproof.lockstep.pair import Pair
@@ -68,7 +69,7 @@ def screened(
     seed: int,
     *,
     seconds_to_shrink: float,
-    progress: Callable[[str], None] | None = None,
+    progress: Show | None = None,
 ) -> Campaign:
     """The episodes on both sides, until they part or the limit is reached; the difference is minimised."""
     campaign = Campaign(seed, pair.tally)

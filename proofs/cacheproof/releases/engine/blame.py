@@ -11,7 +11,7 @@ import shutil
 import tempfile
 import time
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -19,6 +19,7 @@ from typing import Any
 
 import msgspec
 
+from cacheproof.foundation.console import Show
 from cacheproof.foundation.errors import InputError
 from cacheproof.logs.judge.verdict import Verdict, judged
 from cacheproof.model.fingerprint import digest_of, specification_digest
@@ -33,7 +34,6 @@ LIST = Path(__file__).with_name("planted.toml")
 PACKAGE = Path(__file__).parents[2]
 KIND, CLEAN_KIND = "engine-planted", "engine-clean"
 REQUESTS = 60
-Show = Callable[[str], object]
 
 
 class Listed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -8,11 +8,12 @@ import os
 import subprocess
 import tempfile
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from cacheproof.foundation.console import Show
 from cacheproof.foundation.errors import InconclusiveError
 from cacheproof.releases.engine.installing import CHILD, Engine
 
@@ -116,9 +117,6 @@ def _told(ran: Ran) -> dict[str, Any]:
         "managers": ran.managers,
         **ran.counts,
     }
-
-
-Show = Callable[[str], object]
 
 
 def compare(engine: Engine, name: str, rules: str, requests: int, seed: int, seconds: float, show: Show) -> Compared:

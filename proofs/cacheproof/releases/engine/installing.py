@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from cacheproof.foundation.console import Show
 from cacheproof.foundation.errors import InconclusiveError, InputError
 from cacheproof.targets.environment import interpreter
 from cacheproof.targets.fetching import downloaded, unpack
@@ -28,7 +29,7 @@ from cacheproof.targets.folders import (
     sweep,
     targets_folder,
 )
-from cacheproof.targets.pip import Progress, run_pip
+from cacheproof.targets.pip import run_pip
 
 CHILD = Path(__file__).parent / "child"
 OPERATORS = "cacheproof_operators"
@@ -147,7 +148,7 @@ def discard(text: str) -> int:
     return size
 
 
-def add(text: str, progress: Progress) -> Engine:
+def add(text: str, progress: Show) -> Engine:
     """Install an engine; finished steps are not repeated. Raises InputError and InconclusiveError."""
     version = version_of(text)
     engine = installed(version)
@@ -181,7 +182,7 @@ def _note(engine: Engine, name: str) -> None:
     (engine.folder / STEPS).write_text(json.dumps([*_finished(engine), name]), encoding="utf-8")
 
 
-def _steps(engine: Engine, progress: Progress) -> Iterator[tuple[str, Callable[[], None]]]:
+def _steps(engine: Engine, progress: Show) -> Iterator[tuple[str, Callable[[], None]]]:
     """What is to be done, in order."""
     build = BUILDS[engine.version]
     folder, scratch = engine.folder / "environment", engine.folder / "scratch"
@@ -216,7 +217,7 @@ def _add_operators(engine: Engine) -> None:
     (packages / f"{OPERATORS}.pth").write_text(f"import {OPERATORS}\n", encoding="utf-8")
 
 
-def _add_modules(engine: Engine, progress: Progress) -> None:
+def _add_modules(engine: Engine, progress: Show) -> None:
     """The release's modules, and the kernels beside them."""
     fetched = engine.folder / "scratch" / "wheel"
     shutil.rmtree(fetched, ignore_errors=True)

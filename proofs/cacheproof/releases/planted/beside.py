@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from functools import partial
 
 import msgspec
 
+from cacheproof.foundation.console import Show
 from cacheproof.model.target import Target
 from cacheproof.releases.against.parts import parts_of
 from cacheproof.releases.against.running import GATE_SECONDS, compare, compared
@@ -29,7 +29,7 @@ def judged(
     seed: int,
     seconds: float = GATE_SECONDS,
     processes: int = 2,
-    progress: Callable[[str], None] = lambda text: None,
+    progress: Show = lambda text: None,
 ) -> Judged:
     """All components, until the first difference or the limit. Raises KeyboardInterrupt at Ctrl-C."""
     bug, release = planted.bug, planted.era.release

@@ -7,7 +7,7 @@ A violation or a stall counts only if the release as it is does not show one of 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
@@ -15,6 +15,7 @@ from pathlib import Path
 
 import msgspec
 
+from cacheproof.foundation.console import Show
 from cacheproof.lockstep.tally import Limit
 from cacheproof.model.finding import Difference, differing
 from cacheproof.model.fingerprint import digest_of, specification_digest
@@ -38,7 +39,6 @@ KIND = "historic"
 PACKAGE = Path(__file__).parents[2]
 JUDGES = ("lockstep", "releases", "targets")
 """The packages that decide what is found."""
-Progress = Callable[[str], None]
 
 
 class Judged(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -75,7 +75,7 @@ class Budget:
     seed: int
 
 
-def judged(planted: Planted, budget: Budget, progress: Progress | None = None) -> Judged:
+def judged(planted: Planted, budget: Budget, progress: Show | None = None) -> Judged:
     """Look for the bug, first where its own component is driven. Raises KeyboardInterrupt at Ctrl-C."""
     bug = planted.bug
     assert bug is not None, "nothing is planted"
@@ -103,7 +103,7 @@ def judged(planted: Planted, budget: Budget, progress: Progress | None = None) -
     return msgspec.structs.replace(begin, steps=steps, seconds=seconds, missed=missed)
 
 
-def as_released(era: Era, budget: Budget, progress: Progress | None = None) -> Judged:
+def as_released(era: Era, budget: Budget, progress: Show | None = None) -> Judged:
     """The release as it is: it has to agree with the era, or a bug that is found proves nothing."""
     start = time.monotonic()
     look = _beside(Planted(era, None), budget, progress)
@@ -137,7 +137,7 @@ class _Look:
     failure: str = ""
 
 
-def _looks(planted: Planted, budget: Budget, progress: Progress | None) -> Iterator[_Look]:
+def _looks(planted: Planted, budget: Budget, progress: Show | None) -> Iterator[_Look]:
     """Lockstep with each era, then the search beside each."""
     every = reached_by(planted)
     for one in every:
@@ -146,7 +146,7 @@ def _looks(planted: Planted, budget: Budget, progress: Progress | None) -> Itera
         yield from _searched(one, budget, progress)
 
 
-def _beside(planted: Planted, budget: Budget, progress: Progress | None) -> _Look:
+def _beside(planted: Planted, budget: Budget, progress: Show | None) -> _Look:
     trial = Trial.of(table(), planted.era, steps=budget.steps, seed=budget.seed, progress=progress)
     trial = trial.with_random_configurations().repeating(explored_of(planted.era, progress))
     result = trial.perform(lambda era: open_with_a_bug(era, planted.name))
@@ -165,7 +165,7 @@ def _different(planted: Planted, finding: Difference, steps: int) -> _Look:
     return _Look(planted.component, steps, "difference", f"{where}: {seen}", len(finding.trace.steps))
 
 
-def _searched(planted: Planted, budget: Budget, progress: Progress | None) -> Iterator[_Look]:
+def _searched(planted: Planted, budget: Budget, progress: Show | None) -> Iterator[_Look]:
     """What the search shows that the release as it is does not show."""
     done = _search(planted.era, planted.name, budget, progress)
     steps = done.hunt.steps + done.alone
@@ -193,7 +193,7 @@ def shown_by_the_release(era: Era, budget: Budget) -> frozenset[str]:
     return frozenset((*parted, *(found.rule.name for found in done.hunt.found), *(sort.name for sort in done.stalls)))
 
 
-def _search(era: Era, bug: str, budget: Budget, progress: Progress | None) -> EraSearch:
+def _search(era: Era, bug: str, budget: Budget, progress: Show | None) -> EraSearch:
     done = search(
         table(),
         era,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from cacheproof.foundation.console import Show
 from cacheproof.model.finding import Difference, differing
 from cacheproof.model.registry import component_named, variant_named
 from cacheproof.model.target import Target
@@ -58,7 +58,7 @@ def perform(
     steps: int,
     seed: int,
     seconds_to_shrink: float = SECONDS_TO_SHRINK,
-    progress: Callable[[str], None] | None = None,
+    progress: Show | None = None,
 ) -> Fate:
     """Look for the bug in the listed configurations for `steps` calls, and then in random ones, as `conform` does."""
     before = sum(os.times()[:4])

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 
+from cacheproof.foundation.console import Show
 from cacheproof.foundation.errors import InconclusiveError
 from cacheproof.releases.reproduce.case import Case
 from cacheproof.releases.reproduce.judge import Judged, judged
@@ -15,7 +16,7 @@ SECONDS_TO_ANSWER = 60.0
 """Of the clock; the driver limits the processor time of each call by itself."""
 
 
-def on_release(cases: Iterable[Case], progress: Callable[[str], None] | None = None) -> Iterator[Judged]:
+def on_release(cases: Iterable[Case], progress: Show | None = None) -> Iterator[Judged]:
     """Perform each case; those of one release and era share a process.
 
     Raises InconclusiveError for a release that is not installed, InputError for one that cannot be driven.

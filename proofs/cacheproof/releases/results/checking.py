@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from cacheproof.foundation.console import Show
 from cacheproof.releases.reproduce.case import Case
 from cacheproof.releases.reproduce.judge import Ending
 from cacheproof.releases.reproduce.running import on_release
@@ -28,8 +29,6 @@ runpy.run_path(script, run_name="__main__")
 """
 """Runs a script on the modules that are kept of a release, with the driver's stand-ins for the others."""
 
-Progress = Callable[[str], None]
-
 
 @dataclass(frozen=True, slots=True)
 class Checked:
@@ -47,7 +46,7 @@ class Checked:
         return self.status == self.wanted and self.recorded in ("", self.printed)
 
 
-def of_cases(cases: Iterable[Case], progress: Progress | None = None) -> Iterator[Checked]:
+def of_cases(cases: Iterable[Case], progress: Show | None = None) -> Iterator[Checked]:
     """Cases of which the ending is recorded."""
     for made in on_release((case for case in cases if case.recorded is not None), progress):
         recorded = made.case.recorded

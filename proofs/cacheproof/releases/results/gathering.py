@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 import cachespec
+from cacheproof.foundation.console import Show
 from cacheproof.foundation.errors import InconclusiveError
 from cacheproof.model.fingerprint import specification_digest
 from cacheproof.releases.conformance import open_released
@@ -25,10 +26,8 @@ from cacheproof.targets.vllm.release import Release
 
 VLLM = "vllm=="
 
-Progress = Callable[[str], None]
 
-
-def record_of(target: str, said: Mapping[str, Any], *, seed: int, steps: int, show: Progress) -> Record:
+def record_of(target: str, said: Mapping[str, Any], *, seed: int, steps: int, show: Show) -> Record:
     """What `conform --json` said of a target, with the catalogue's traces made on it and each violation made again."""
     found = [msgspec.convert(message, Violation) for message in said.get("violations", ())]
     found = [one for one in found if one.target == target]
@@ -176,7 +175,7 @@ def left_out(release: Release, driven: set[str]) -> Iterator[Undriven]:
             yield Undriven(component, "no era of it is this release")
 
 
-def reproduce(violations: Sequence[Violation], show: Progress) -> None:
+def reproduce(violations: Sequence[Violation], show: Show) -> None:
     """Make the calls of each on its release again, and keep the last line. Raises InconclusiveError."""
     by_id = {violation.id: violation for violation in violations}
     for made in on_release(map(of_violation, violations), show):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from cacheproof.foundation.console import Show
 from cacheproof.foundation.errors import ExitStatus, InconclusiveError, InputError
 from cacheproof.foundation.workers import shared_out, stopped, tell
 from cacheproof.model.registry import AnyComponent, component_named, variant_named
@@ -133,7 +134,7 @@ def tasks_for(
     return tasks
 
 
-def perform(tasks: Sequence[RegionTask], jobs: int, show: Callable[[str], object]) -> Iterator[RegionRun]:
+def perform(tasks: Sequence[RegionTask], jobs: int, show: Show) -> Iterator[RegionRun]:
     """The runs as they end, in several processes if there is more than one task; each is kept."""
     if len(tasks) == 1 or jobs == 1:
         done: Iterable[RegionRun] = (performed(task, show) for task in tasks)
@@ -155,7 +156,7 @@ def performed_in_worker(task: RegionTask) -> RegionRun:
     return performed(task, go_on)
 
 
-def performed(task: RegionTask, show: Callable[[str], object]) -> RegionRun:
+def performed(task: RegionTask, show: Show) -> RegionRun:
     """One task.
 
     Raises `InputError` if the specification asks for the type of one of the numbers, and `InconclusiveError` if a

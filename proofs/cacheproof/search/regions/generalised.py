@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, NamedTuple
 
+from cacheproof.foundation.console import Show
 from cacheproof.foundation.interruption import Interruption, heard
 from cacheproof.model.plan import Plan
 from cacheproof.model.registry import AnyComponent, AnyVariant
@@ -120,7 +121,7 @@ class Generalisation:
         unknowns: Sequence[Unknown],
         scope: str = "",
         limits: Limits = NO_OTHER,
-        tell: Callable[[str], object] = lambda _: None,
+        tell: Show = lambda _: None,
     ) -> None:
         self.component, self.variant, self.config, self.plan = component, variant, config, plan
         self.limits, self.tell = limits, tell

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from cacheproof.foundation.console import Show
 from cacheproof.foundation.errors import ExitStatus
 from cacheproof.targets.prefixes.episodes import Walked
 from cacheproof.targets.prefixes.package import Package
@@ -45,11 +46,11 @@ class Held:
         return "interrupted" if walked.interrupted else "nothing wrong was seen"
 
 
-def _named(progress: Callable[[str], None], about: str, text: str) -> None:
+def _named(progress: Show, about: str, text: str) -> None:
     progress(f"{about}: {text}")
 
 
-def held(package: Package, *, steps: int, seed: int, progress: Callable[[str], None] | None = None) -> Iterator[Held]:
+def held(package: Package, *, steps: int, seed: int, progress: Show | None = None) -> Iterator[Held]:
     """Each of the release's drivers in each configuration, with its part of the steps; children are ended anyway."""
     command, record = package.command(), package.added().record
     for driven, obstacle in record["components"].items():
@@ -76,7 +77,7 @@ def walked_in(
     *,
     steps: int,
     seed: int,
-    progress: Callable[[str], None] | None = None,
+    progress: Show | None = None,
 ) -> Iterator[Held]:
     """One driver in each configuration, with its part of the steps, until it is interrupted or breaks down."""
     each = -(-steps // len(configurations))

@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from cacheproof.foundation.console import Show
 from cacheproof.foundation.minimise import descended
 from cacheproof.model.target import TargetError
 from cacheproof.model.wording import count
@@ -82,7 +83,7 @@ class Episode(ABC):
 Begin = Callable[[], Episode]
 
 
-def driven(begin: Begin, *, most: int, steps: int, seed: int, progress: Callable[[str], None] | None = None) -> Walked:
+def driven(begin: Begin, *, most: int, steps: int, seed: int, progress: Show | None = None) -> Walked:
     """Episodes of at most so many calls, for so many steps in all; the first finding is made shorter.
 
     Ctrl-C ends it with what is known.

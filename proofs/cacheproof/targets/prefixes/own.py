@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from cacheproof.foundation.console import Show
 from cacheproof.foundation.errors import shortened
 from cacheproof.model.declaration import checked_claims
 from cacheproof.model.target import TargetError
@@ -101,7 +102,7 @@ class OwnCache:
 
     name: str
 
-    def held(self, *, steps: int, seed: int, progress: Callable[[str], None] | None = None) -> Iterator[Held]:
+    def held(self, *, steps: int, seed: int, progress: Show | None = None) -> Iterator[Held]:
         """The cache in each configuration, with its part of the steps."""
         peer = self._peer()
         try:

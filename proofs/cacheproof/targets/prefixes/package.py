@@ -15,12 +15,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from cacheproof.foundation.console import Show
 from cacheproof.foundation.errors import InputError
 from cacheproof.targets import environment
 from cacheproof.targets.families import Added
 from cacheproof.targets.fetching import discarded, downloaded, put_in_place, unpack
 from cacheproof.targets.folders import UNFINISHED, clear_disk_errors, locked, record_of, sweep, targets_folder
-from cacheproof.targets.pip import Progress
 from cacheproof.targets.vllm.release import START as START_OF_VLLM
 from cacheproof.targets.vllm.release import needed_environment
 
@@ -69,7 +69,7 @@ class PrefixFamily:
         """The name of the release that a text means; raises InputError."""
         return self.parsed(text).name
 
-    def add(self, text: str, progress: Progress, era: str = "") -> Added:
+    def add(self, text: str, progress: Show, era: str = "") -> Added:
         """Install it; what is there already is not made again. Raises InputError and InconclusiveError."""
         if era:
             raise InputError(f"--era is for vllm@PATH: {self.package} has no eras")
@@ -152,7 +152,7 @@ def _digest(child: Path) -> str:
     return digest.hexdigest()[:12]
 
 
-def _install(package: Package, making: Path, python: Path, progress: Progress) -> None:
+def _install(package: Package, making: Path, python: Path, progress: Show) -> None:
     """Wheel, modules, and a trial that finds out which of them are needed; then the folder gets its name."""
     family = package.family
     wheel = downloaded(package.name, python, making, progress)

@@ -7,11 +7,12 @@ with steps until nothing is left to do, so that a request that is never served i
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
+from cacheproof.foundation.console import Show
 from cacheproof.model.protocol import shortened as shortened_text
 from cacheproof.model.target import TargetError
 from cacheproof.targets.prefixes import episodes
@@ -236,7 +237,7 @@ def serve(
     *,
     steps: int,
     seed: int,
-    progress: Callable[[str], None] | None = None,
+    progress: Show | None = None,
 ) -> Walked:
     """Walk for so many calls, and shorten the first finding. Ctrl-C ends it with what is known."""
     begin = partial(_Episode, server, config)

@@ -6,10 +6,11 @@ It is no `lockstep.pair`: peers show pages under their own numbers, so counts ar
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
+from cacheproof.foundation.console import Show
 from cacheproof.model.declaration import EVICTION_ORDER
 from cacheproof.model.registry import component_named
 from cacheproof.model.wire import config_from_message
@@ -151,7 +152,7 @@ def walk(
     *,
     steps: int,
     seed: int,
-    progress: Callable[[str], None] | None = None,
+    progress: Show | None = None,
 ) -> Walked:
     """Walk for so many steps, and shorten the first finding. Ctrl-C ends it with what is known."""
     begin = partial(_Episode, peer, config)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from cacheproof.foundation.console import Show
 from cacheproof.targets.families import Added
-from cacheproof.targets.pip import Progress
 from cacheproof.targets.vllm.release import Installed, Release, add, all_installed, discard
 
 
@@ -17,7 +17,7 @@ class VllmFamily:
     def canonical(self, text: str) -> str:
         return Release.parsed(text).name
 
-    def add(self, text: str, progress: Progress, era: str = "") -> Added:
+    def add(self, text: str, progress: Show, era: str = "") -> Added:
         release = Release.parsed(text)
         return _added(add(release.counted_as(era) if era else release, progress))
 

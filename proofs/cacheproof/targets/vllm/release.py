@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from cacheproof.foundation.console import Show
 from cacheproof.foundation.errors import InputError
 from cacheproof.targets import environment
 from cacheproof.targets.environment import Environment
@@ -26,7 +27,6 @@ from cacheproof.targets.folders import (
     sweep,
     targets_folder,
 )
-from cacheproof.targets.pip import Progress
 from cacheproof.targets.vllm.origins import PREFIX, VERSION, Origin
 
 START = Path(__file__).parent / "child" / "start.py"
@@ -103,7 +103,7 @@ class Installed:
         return shlex.join([str(python), "-I", str(START), str(self.source), self.release.version, *extra])
 
 
-def add(release: Release, progress: Progress) -> Installed:
+def add(release: Release, progress: Show) -> Installed:
     """Install a release; what is there already is not made again. Raises InputError and InconclusiveError."""
     root = targets_folder()
     if not release.version:
@@ -209,7 +209,7 @@ def drives_as_before(before: Mapping[str, str], now: Mapping[str, str]) -> bool:
     return all(why == before.get(component, "") for component, why in now.items()) and set(before) <= set(now)
 
 
-def _install(release: Release, root: Path, home: Environment, progress: Progress) -> None:
+def _install(release: Release, root: Path, home: Environment, progress: Show) -> None:
     """The modules, and a trial that finds out which of them are needed; then the folder gets its name."""
     wheel = _downloaded(release, root, home, progress) if release.origin is None else None
     making = root / f"{UNFINISHED}{release.folder(root).name}"
@@ -230,7 +230,7 @@ def _wheels(release: Release, root: Path) -> Path:
     return root / f"{WHEELS}{release.version}"
 
 
-def _downloaded(release: Release, root: Path, home: Environment, progress: Progress) -> Path:
+def _downloaded(release: Release, root: Path, home: Environment, progress: Show) -> Path:
     """The wheel, fetched unless an earlier run got that far: it has hundreds of megabytes."""
     folder = _wheels(release, root)
     record = record_of(folder)

