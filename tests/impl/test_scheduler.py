@@ -10,7 +10,7 @@ from cacheimpl import scheduler
 from cacheimpl.writing import COPYING, IN_PLACE
 from cacheproof.model.registry import component_named
 from cacheproof.model.scope import scopes_of
-from cacheproof.search.campaign import MOST_IN_PYTHON
+from cacheproof.search.tasks import MOST_IN_PYTHON
 from cacheproof.search.tensor import compare
 from cacheproof.tensor_models import model_of
 from cacheproof.tensor_models import scheduler as target

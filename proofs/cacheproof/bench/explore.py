@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from cacheproof.bench.measure import Benchmark, Contender, InTurns, Work
 from cacheproof.model.registry import component_named
 from cacheproof.model.scope import scope_named
-from cacheproof.search.campaign import ENGINES, engine_module, engine_named
+from cacheproof.search.engines import ENGINES, engine_module, engine_named
 from cacheproof.search.native import TRAINED_FROM
 from cacheproof.search.result import Ending
 from cacheproof.search.worker import NATIVE, REFERENCE

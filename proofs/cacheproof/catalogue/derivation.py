@@ -9,7 +9,8 @@ from enum import Enum
 from cacheproof.catalogue.places import Place
 from cacheproof.catalogue.register import Entry
 from cacheproof.foundation.errors import ExitStatus
-from cacheproof.search.campaign import Run, Task
+from cacheproof.search.campaign import Run
+from cacheproof.search.tasks import Task
 from cacheproof.search.verdict import Finding, Verdict
 
 

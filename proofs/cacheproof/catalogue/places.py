@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from cacheproof.catalogue.register import entry_named, sorting
 from cacheproof.model.registry import AnyComponent, scope_file
 from cacheproof.model.scope import DEFAULT, ExpectedViolation, Scope, scopes_of
-from cacheproof.search.campaign import Task
+from cacheproof.search.tasks import Task
 from cacheproof.search.worker import REFERENCE
 from cachespec.kernel import NORMATIVE
 

@@ -19,8 +19,10 @@ from cacheproof.foundation.errors import ExitStatus, InputError
 from cacheproof.foundation.junit import STATUSES, Case, CaseStatus, JunitOption, file_to_write, write
 from cacheproof.model.registry import components
 from cacheproof.model.trace import Trace
-from cacheproof.search.campaign import AUTO, SHARING, Run, Task, with_faster_engines
+from cacheproof.search.campaign import Run
+from cacheproof.search.engines import AUTO, SHARING
 from cacheproof.search.record import perform_and_keep
+from cacheproof.search.tasks import Task, with_faster_engines
 from cacheproof.search.worker import REFERENCE
 
 PANEL = "Check and prove"

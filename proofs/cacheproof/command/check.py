@@ -22,24 +22,20 @@ from cacheproof.model.trace import Violation
 from cacheproof.model.wording import count, explaining
 from cacheproof.present.show.formats import FORMATS
 from cacheproof.present.show.plain import finding_as_text
-from cacheproof.search.campaign import (
-    AUTO,
+from cacheproof.search.campaign import Run, judged_anew
+from cacheproof.search.engines import AUTO, OF_SPECIFICATION, SHARING, engine_named
+from cacheproof.search.record import perform_and_keep, summary_of
+from cacheproof.search.result import Ending
+from cacheproof.search.scope_edit import accept as accept_counts
+from cacheproof.search.tasks import (
     MOST_IN_PYTHON,
-    OF_SPECIFICATION,
-    SHARING,
-    Run,
     Task,
-    engine_named,
     is_beyond_python,
     is_for_compiled_code,
-    judged_anew,
     run_name,
     tasks_for,
     with_faster_engines,
 )
-from cacheproof.search.record import perform_and_keep, summary_of
-from cacheproof.search.result import Ending
-from cacheproof.search.scope_edit import accept as accept_counts
 from cacheproof.search.verdict import Finding, Verdict, unwitnessed
 from cacheproof.search.worker import NATIVE, REFERENCE
 from cachespec.kernel import NORMATIVE

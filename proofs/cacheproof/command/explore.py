@@ -22,8 +22,8 @@ from cacheproof.model.trace import Violation
 from cacheproof.model.wire import config_to_message
 from cacheproof.model.wording import count, explaining, settings
 from cacheproof.releases.repeating import Repetition, refusal, repeated
-from cacheproof.search.campaign import run_name
 from cacheproof.search.drawn import Amount, Broken, Drawn, Outcome, Sort, Sorted, Suitable, explore_drawn
+from cacheproof.search.tasks import run_name
 from cacheproof.targets.child import SECONDS_TO_ANSWER
 from cacheproof.targets.factory import FORMS, open_target
 from cachespec.kernel import NORMATIVE

@@ -28,7 +28,7 @@ from cacheproof.model.store import name_of, save
 from cacheproof.model.wire import config_to_message, operation_to_message, outcome_to_message
 from cacheproof.model.wording import operation_text, outcome_text
 from cacheproof.present.unseen import unseen
-from cacheproof.search.campaign import AUTO
+from cacheproof.search.engines import AUTO
 from cachespec import SPECIFICATION_VERSION
 
 PANEL = "Records and replay"

@@ -20,7 +20,7 @@ from cacheproof.model.scope import DEFAULT, Scope, read
 from cacheproof.model.store import Record
 from cacheproof.model.wording import count
 from cacheproof.present.evidence import evidence
-from cacheproof.search.campaign import OF_SPECIFICATION
+from cacheproof.search.engines import OF_SPECIFICATION
 from cacheproof.targets.vllm.eras import table
 from cachespec.kernel import NORMATIVE
 

@@ -13,7 +13,7 @@ from cacheproof.model.finding import Subject
 from cacheproof.model.plan import Plan
 from cacheproof.model.registry import AnyComponent, AnyVariant
 from cacheproof.model.trace import Violation
-from cacheproof.search.campaign import engine_module
+from cacheproof.search.engines import engine_module
 from cacheproof.search.result import Ending
 from cacheproof.search.worker import NATIVE
 from cachespec.kernel import Progress

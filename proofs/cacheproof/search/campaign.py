@@ -2,104 +2,29 @@
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple
 
 from cacheproof.foundation import workers
 from cacheproof.foundation.cluster import Cluster
 from cacheproof.foundation.console import Show, announce
-from cacheproof.foundation.errors import InputError, MissingExtraError, NoCompilerError
+from cacheproof.foundation.errors import NoCompilerError
 from cacheproof.model.plan import Plan
-from cacheproof.model.registry import AnyComponent, AnyVariant, component_named, fault_in_component, variant_named
-from cacheproof.model.scope import DEFAULT, LARGE, STATES_OF_DRAWN, Expectation, Scope, is_drawn, scope_named, scopes_of
+from cacheproof.model.registry import AnyVariant, component_named, fault_in_component, variant_named
+from cacheproof.model.scope import Scope, scope_named
 from cacheproof.search.checkpoint import Checkpoint, identity_of
 from cacheproof.search.crew import Crew
+from cacheproof.search.engines import CUDA, SHARING, engine_module, engine_named
 from cacheproof.search.on_ray import crew_on
 from cacheproof.search.path import UnsoundReductionError
 from cacheproof.search.processes import Processes
 from cacheproof.search.result import Ending, Exploration, Snapshot, Watch
+from cacheproof.search.tasks import Library, Task, as_judged, expected_states, run_name, states_by_library
 from cacheproof.search.verdict import RunJudgement, judge
 from cacheproof.search.worker import NATIVE, REFERENCE, Subject
-
-AUTO = "auto"
-"""For each variant the faster one of these two."""
-CUDA = "cuda"
-"""The engine that explores the specification, compiled, on a CUDA device."""
-SHARING = (REFERENCE, NATIVE)
-"""Engines in which several processes or threads share a run."""
-OF_SPECIFICATION = (*SHARING, CUDA)
-ENGINES = {
-    REFERENCE: "cacheproof.search.reference",
-    NATIVE: "cacheproof.search.native",
-    CUDA: "cacheproof.search.cuda",
-    "tensor": "cacheproof.search.tensor",
-}
-
-
-class Engine(Protocol):
-    """The function `explore` of an engine's module."""
-
-    def __call__(
-        self,
-        component: AnyComponent,
-        variant: AnyVariant,
-        config: Any,
-        plan: Plan | None,
-        watch: Watch | None,
-        *,
-        crew: Crew | None = None,
-        share: float = 0.0,
-        checkpoint: Checkpoint | None = None,
-        threads: int = 1,
-    ) -> Exploration:
-        """Explore one configuration of one variant.
-
-        Raises `InputError` for a `crew` of processes or for several `threads`, if the engine cannot share a run so; or
-        for a `share`, if it explores the specification itself.
-        """
-        ...
-
-
-class EngineModule(Protocol):
-    """A module of `ENGINES`."""
-
-    @property
-    def explore(self) -> Engine:
-        """The engine."""
-        ...
-
-    @property
-    def judges_progress(self) -> bool:
-        """Whether it looks for cycles in which a property of progress fails."""
-        ...
-
-    def cannot(self, component: AnyComponent, variant: AnyVariant, plan: Plan, config: Any = None) -> str | None:
-        """Why the engine cannot explore this variant as planned, in this configuration if one is given; or None."""
-        ...
-
-    def prepare(self, component: AnyComponent, variant: AnyVariant, states: int = 0) -> None:
-        """Do what takes long before the first run of a variant, and is kept for all of its runs.
-
-        These are expected to have so many `states` together, or an unknown number.
-        """
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class Task:
-    """One run, by names: what a worker process is given."""
-
-    component: str
-    variant: str
-    scope: str
-    engine: str
-
-    def __str__(self) -> str:
-        return f"{self.component} {self.variant} {self.scope}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,19 +43,6 @@ SHARED_FROM = 20_000
 """A run that is expected to have so many states is shared by several processes where these have nothing else to do."""
 ALONE_FROM = 20_000_000
 """Expected states from which nothing else is explored beside a run of compiled code. It takes gigabytes of memory."""
-SMALL = 1_500
-"""States of a scope that asks for progress, up to which an engine that does not judge it explores it by default."""
-MOST_IN_PYTHON = 600_000
-"""A scope with more states is left to compiled code, unless it is asked for by name."""
-
-COMPILED_FROM = 10_000
-"""Expected states of a variant's runs from which it is compiled. The compiler takes 4 to 15 seconds."""
-
-
-MORE = 1.02
-"""States are chosen, and not triples: of chance, some have fewer."""
-
-
 TIMES_BEYOND, STATES_BEYOND = 4, 10_000
 """A run stops at this many times the expected states, or at this many more, whichever is later. It may have no end."""
 
@@ -166,123 +78,7 @@ class Effort:
         if self.split:
             return self.split
         alone = len(tasks) == 1 and tasks[0].engine in SHARING
-        return self.jobs if alone and _expected_states(tasks[0]) >= SHARED_FROM else 1
-
-
-def _expectation(task: Task) -> Expectation:
-    return scope_named(component_named(task.component), task.scope).expectation(task.variant)
-
-
-def _expected_states(task: Task) -> int:
-    """How many states the run is expected to have: the golden count, or where it ends; 0 if neither is known."""
-    if is_drawn(task.scope):
-        return STATES_OF_DRAWN
-    scope = scope_named(component_named(task.component), task.scope)
-    return scope.expectation(task.variant).states or scope.plan.limit_states or 0
-
-
-def shares_of(tasks: Sequence[Task], triples: int) -> dict[Task, float]:
-    """Of which share of its states each run of an implementation compares what happens in them.
-
-    Together they come to so many triples of state, operation and result, or a few more, or to all there are; small runs
-    compare all.
-    """
-    ours = [task for task in tasks if task.engine not in OF_SPECIFICATION]
-    known = {task: _expectation(task).transitions for task in ours}
-    shares = dict.fromkeys(ours, 1.0)
-    left = triples
-    counted = sorted((count, str(task), task) for task, count in known.items() if count)
-    for place, (count, _, task) in enumerate(counted):
-        given = min(count, -(-left // (len(counted) - place)))
-        shares[task] = min(1.0, MORE * given / count)
-        left -= given
-    return shares
-
-
-def run_name(task: Task) -> str:
-    """Under which a run is kept; a later run of the same task replaces it."""
-    return f"{task.component}.{task.variant}.{task.scope}.{task.engine}"
-
-
-def engine_named(name: str) -> Engine:
-    """The engine, or an error that names those there are."""
-    return engine_module(name).explore
-
-
-def engine_module(name: str) -> EngineModule:
-    """The module of an engine, or an error that names those there are."""
-    if name not in ENGINES:
-        raise InputError(f"unknown engine '{name}': there are {', '.join(ENGINES)} and {AUTO}")
-    try:
-        module: Any = importlib.import_module(ENGINES[name])
-    except ModuleNotFoundError as error:
-        if error.name == "torch":
-            raise MissingExtraError("torch", f"the engine '{name}'") from None
-        raise
-    found: EngineModule = module
-    return found
-
-
-def tasks_for(
-    components: Sequence[AnyComponent],
-    *,
-    variant: str | None = None,
-    scope: str | None = None,
-    sets: Collection[str] = (DEFAULT,),
-    engine: str = REFERENCE,
-) -> list[Task]:
-    """The runs of the scopes in some sets, in their order; a scope that is named runs whatever set it is in.
-
-    An engine that cannot do all of them does those that it can; where it can do none, it is an error that says why. One
-    that does not judge progress leaves out larger scopes that ask for it, unless more than the default set is wanted.
-    """
-    tasks, reasons = [], []
-    module = engine_module(engine)
-    for component in components:
-        wanted = variant_named(component, variant).tag if variant is not None else None
-        scopes = scopes_of(component) if scope is None else (scope_named(component, scope),)
-        asked = [
-            (one, tag)
-            for one in scopes
-            if scope is not None or one.set in sets
-            for tag in one.variants
-            if wanted in (None, tag)
-        ]
-        for one, tag in asked:
-            if scope is None and tuple(sets) == (DEFAULT,) and is_left_out(module, one, tag):
-                continue
-            reason = module.cannot(component, component.variants[tag], as_judged(module, one).plan, one.config)
-            if reason is None:
-                tasks.append(Task(component.name, tag, one.name, engine))
-            else:
-                reasons.append(reason)
-    if reasons and not tasks:
-        raise InputError(reasons[0])
-    return tasks
-
-
-def as_judged(engine: EngineModule, scope: Scope) -> Scope:
-    """What the engine judges of the scope: without progress, if it does not judge that."""
-    return scope if engine.judges_progress else replace(scope, plan=replace(scope.plan, liveness=False))
-
-
-def is_left_out(engine: EngineModule, scope: Scope, tag: str) -> bool:
-    """Whether the engine judges only a part of what this scope asks for, and the scope is not small."""
-    states = scope.expectation(tag).states
-    return scope.plan.liveness and not engine.judges_progress and (states is None or states > SMALL)
-
-
-class Library(NamedTuple):
-    """A variant that is compiled for its runs."""
-
-    component: str
-    variant: str
-    normal_form: bool
-
-    def subject(self) -> tuple[AnyComponent, AnyVariant]:
-        """What is compiled."""
-        component = component_named(self.component)
-        return component, Plan(normal_form=self.normal_form).explored(component.variants[self.variant])
+        return self.jobs if alone and expected_states(tasks[0]) >= SHARED_FROM else 1
 
 
 class Compilation(NamedTuple):
@@ -291,49 +87,6 @@ class Compilation(NamedTuple):
     library: Library
     states: int
     """How many the variant's runs are expected to have together."""
-
-
-def _library(task: Task) -> Library:
-    plan = scope_named(component_named(task.component), task.scope).plan
-    return Library(task.component, task.variant, plan.normal_form)
-
-
-def _expected(tasks: Iterable[Task]) -> dict[Library, int]:
-    """How many states the runs of each variant are expected to have together."""
-    expected: dict[Library, int] = {}
-    for task in tasks:
-        library = _library(task)
-        expected[library] = expected.get(library, 0) + _expected_states(task)
-    return expected
-
-
-def with_faster_engines(tasks: Sequence[Task], show: Show = lambda _: None) -> tuple[list[Task], list[str]]:
-    """Each run by the engine that is done first, and why a variant that is worth compiling is not.
-
-    A run is compiled with the others of its variant if they are expected to have many states together.
-    """
-    compiled: set[Library] = set()
-    reasons: dict[str, None] = {}
-    for library, states in _expected(tasks).items():
-        if states >= COMPILED_FROM:
-            show(f"{library.component} {library.variant}: translating")
-            reason = engine_module(NATIVE).cannot(*library.subject(), Plan())
-            if reason is None:
-                compiled.add(library)
-            else:
-                reasons[reason] = None
-    fast = [replace(task, engine=NATIVE if _library(task) in compiled else REFERENCE) for task in tasks]
-    return fast, list(reasons)
-
-
-def is_for_compiled_code(task: Task) -> bool:
-    """Whether the scope is large, so that it takes minutes without compilation."""
-    return task.engine != NATIVE and scope_named(component_named(task.component), task.scope).set == LARGE
-
-
-def is_beyond_python(task: Task) -> bool:
-    """Whether the run would take an engine in Python hours."""
-    return task.engine not in (NATIVE, CUDA) and _expected_states(task) > MOST_IN_PYTHON
 
 
 def perform(task: Task, watch: Watch | None = None, effort: Effort = Effort(), shared_by: int = 1) -> Run:
@@ -441,7 +194,7 @@ def perform_all(tasks: Sequence[Task], effort: Effort, show: Show) -> Generator[
     if alone or effort.jobs == 1 or len(tasks) < 2 or shared_by > 1:
         yield from _one_after_another(tasks, effort, shared_by, show)
         return
-    largest = [task for task in tasks if task.engine == NATIVE and _expected_states(task) >= ALONE_FROM]
+    largest = [task for task in tasks if task.engine == NATIVE and expected_states(task) >= ALONE_FROM]
     try:
         yield from _side_by_side([task for task in tasks if task not in largest], effort, show)
     except KeyboardInterrupt:  # the runs in progress have ended with what is known
@@ -450,7 +203,7 @@ def perform_all(tasks: Sequence[Task], effort: Effort, show: Show) -> Generator[
 
 
 def _side_by_side(tasks: Sequence[Task], effort: Effort, show: Show) -> Iterator[Run]:
-    expected = _expected(task for task in tasks if task.engine == NATIVE)
+    expected = states_by_library(task for task in tasks if task.engine == NATIVE)
     works: list[Compilation | Task] = [*(Compilation(*each) for each in expected.items()), *tasks]
     if not works:
         return

@@ -19,10 +19,12 @@ from cacheproof.model.registry import AnyComponent, AnyVariant, component_named
 from cacheproof.model.scope import drawn_name
 from cacheproof.model.store import save
 from cacheproof.model.trace import Violation
-from cacheproof.search.campaign import Effort, Run, Task, engine_module, perform_all, run_name
+from cacheproof.search.campaign import Effort, Run, perform_all
+from cacheproof.search.engines import engine_module
 from cacheproof.search.plainest import plainest
 from cacheproof.search.record import KIND, record_of
 from cacheproof.search.result import Ending
+from cacheproof.search.tasks import Task, run_name
 from cacheproof.search.worker import NATIVE, REFERENCE
 
 Suitable = Callable[[Any], bool]

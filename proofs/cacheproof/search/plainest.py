@@ -17,7 +17,7 @@ from cacheproof.model.configuration_edits import holds, lengths, nodes, numbers,
 from cacheproof.model.plan import Plan
 from cacheproof.model.registry import AnyComponent, AnyVariant
 from cacheproof.model.trace import Violation
-from cacheproof.search.campaign import engine_named
+from cacheproof.search.engines import engine_named
 from cacheproof.search.path import UnsoundReductionError
 from cacheproof.search.result import Ending
 from cachespec.kernel import Progress

@@ -15,8 +15,9 @@ from cacheproof.model.finding_json import finding_to_message
 from cacheproof.model.store import save
 from cacheproof.model.trace import Violation
 from cacheproof.model.trace_json import violation_to_message
-from cacheproof.search.campaign import Effort, Run, Task, perform_all, run_name, shares_of
+from cacheproof.search.campaign import Effort, Run, perform_all
 from cacheproof.search.result import Ending
+from cacheproof.search.tasks import Task, run_name, shares_of
 from cachespec import __version__
 
 KIND = "check"

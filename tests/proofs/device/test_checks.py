@@ -19,7 +19,7 @@ from cacheproof.device.tensor.comparing import OtherWinners, alike, same
 from cacheproof.foundation.errors import InputError
 from cacheproof.model.registry import component_named
 from cacheproof.model.scope import scope_named
-from cacheproof.search.campaign import Task
+from cacheproof.search.tasks import Task
 from cachespec.kernel import NORMATIVE
 
 torch.set_num_threads(1)

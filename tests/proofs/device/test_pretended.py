@@ -16,7 +16,7 @@ from cacheimpl.kv_blocks.steps import step
 from cacheproof.device.listing import CHECKS, FIGURES, Asked, DifferenceError, Found, checks_named
 from cacheproof.device.tensor import exploring
 from cacheproof.device.tensor.machine import machine
-from cacheproof.search.campaign import Task
+from cacheproof.search.tasks import Task
 
 torch.set_num_threads(1)
 

@@ -12,7 +12,7 @@ from cacheproof.model.plan import Plan
 from cacheproof.model.registry import component_named
 from cacheproof.model.scope import scope_named
 from cacheproof.search import clock
-from cacheproof.search.campaign import engine_named
+from cacheproof.search.engines import engine_named
 from cacheproof.search.result import Snapshot
 
 

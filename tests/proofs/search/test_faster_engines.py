@@ -7,14 +7,8 @@ from tests.command_line import ran
 
 from cacheproof.model.registry import component_named
 from cacheproof.model.scope import DEFAULT, LARGE, SETS, scopes_of
-from cacheproof.search.campaign import (
-    Task,
-    is_beyond_python,
-    is_for_compiled_code,
-    tasks_for,
-    with_faster_engines,
-)
 from cacheproof.search.native import build
+from cacheproof.search.tasks import Task, is_beyond_python, is_for_compiled_code, tasks_for, with_faster_engines
 from cacheproof.search.worker import NATIVE, REFERENCE
 
 MIRROR, LRU = component_named("mirror"), component_named("lru")
@@ -53,7 +47,7 @@ def test_without_a_compiler_large_scopes_are_explored_if_they_are_asked_for(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("cacheproof.search.native.compiler_of_this_machine", lambda: None)
-    monkeypatch.setattr("cacheproof.search.campaign.COMPILED_FROM", 1)
+    monkeypatch.setattr("cacheproof.search.tasks.COMPILED_FROM", 1)
     lru = ("check", "lru", "--variant", "normative", "--jobs", "1")
     plain = ran(capsys, *lru)
     assert (plain.status, "five-keys" in plain.out) == (0, False)
@@ -71,7 +65,7 @@ def test_what_takes_python_hours_is_left_to_compiled_code(
     assert slow == ["wide", "crowd", "crowd-and-impatient"]
     assert not any(map(is_beyond_python, tasks_for([MIRROR], sets=SETS, engine=NATIVE)))
     assert any(map(is_beyond_python, tasks_for([component_named("ring")], sets=SETS, engine="tensor")))
-    monkeypatch.setattr("cacheproof.search.campaign.MOST_IN_PYTHON", 4_000)
+    monkeypatch.setattr("cacheproof.search.tasks.MOST_IN_PYTHON", 4_000)
     lru = ("check", "lru", "--variant", "normative", "--engine", "reference")
     some = ran(capsys, *lru, "--set", "all")
     assert (some.status, "five-keys" in some.out) == (0, False)

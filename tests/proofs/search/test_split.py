@@ -17,12 +17,14 @@ from cacheproof.model.plan import Plan
 from cacheproof.model.registry import component_named
 from cacheproof.model.scope import scope_named
 from cacheproof.search import clock
-from cacheproof.search.campaign import SHARED_FROM, Effort, Task, engine_named
+from cacheproof.search.campaign import SHARED_FROM, Effort
 from cacheproof.search.crew import Alone, Answer, Arguments, Crew
+from cacheproof.search.engines import engine_named
 from cacheproof.search.processes import Piped, Processes
 from cacheproof.search.reference import explore
 from cacheproof.search.result import Ending, Exploration, Snapshot
 from cacheproof.search.shard import Arrival, Shard
+from cacheproof.search.tasks import Task
 from cacheproof.search.worker import Subject
 
 RUNS = [

@@ -16,8 +16,8 @@ from cacheproof.model.plan import Plan
 from cacheproof.model.registry import component_named
 from cacheproof.model.store import HOME_VARIABLE
 from cacheproof.search import tensor
-from cacheproof.search.campaign import Task, shares_of
 from cacheproof.search.result import Ending, Exploration, Parting
+from cacheproof.search.tasks import Task, shares_of
 from cacheproof.search.tensor.refinement import Comparison
 from cacheproof.tensor_models import model_of
 from cachespec.encoder_cache.configuration import Config as EncoderConfig

@@ -15,6 +15,7 @@ from cacheproof.model.plan import Granularity, Plan
 from cacheproof.model.registry import component_named
 from cacheproof.search import campaign, clock, tensor
 from cacheproof.search.result import Ending, Snapshot
+from cacheproof.search.tasks import tasks_for
 from cacheproof.search.tensor.frontier import Expansion
 from cacheproof.search.tensor.keys import distinct
 from cacheproof.targets.tensor import eras_of
@@ -123,23 +124,23 @@ def test_a_count_that_does_not_fit_in_a_word_is_refused() -> None:
 
 def test_the_runs_of_a_campaign_are_those_it_can_do() -> None:
     lru, publication = component_named("lru"), component_named("publication")
-    tasks = campaign.tasks_for([lru, publication], engine="tensor")
+    tasks = tasks_for([lru, publication], engine="tensor")
     assert {(task.component, task.engine) for task in tasks} == {("lru", "tensor")}
     assert {task.variant for task in tasks} == {"normative", *eras_of("lru")}
     run = campaign.perform(tasks[0])
     assert run.judgement.status is ExitStatus.AS_EXPECTED
     assert run.scope.expectation("normative").digest == run.exploration.digest
     with pytest.raises(InputError, match="publication has no tensor code"):
-        campaign.tasks_for([publication], engine="tensor")
+        tasks_for([publication], engine="tensor")
     with pytest.raises(InputError, match="normative variant, not of E1"):
-        campaign.tasks_for([component_named("encoder_cache")], variant="E1", engine="tensor")
+        tasks_for([component_named("encoder_cache")], variant="E1", engine="tensor")
 
 
 WITHOUT_TORCH = """
 import sys
 sys.modules["torch"] = None
 from cacheproof.foundation.errors import MissingExtraError
-from cacheproof.search.campaign import engine_named
+from cacheproof.search.engines import engine_named
 try:
     engine_named("tensor")
 except MissingExtraError as error:

@@ -14,7 +14,7 @@ from cacheproof.bench.peers.models import Counts, PeerScope
 from cacheproof.bench.peers.process import Finished, succeeded
 from cacheproof.foundation.errors import InconclusiveError
 from cacheproof.model.registry import AnyComponent, AnyVariant, component_named
-from cacheproof.search.campaign import engine_module, engine_named
+from cacheproof.search.engines import engine_module, engine_named
 from cacheproof.search.native import TRAINED_FROM
 from cacheproof.search.result import Ending, Exploration
 

@@ -11,8 +11,8 @@ from cacheproof.foundation.console import Show
 from cacheproof.foundation.errors import ExitStatus
 from cacheproof.model.registry import component_named
 from cacheproof.model.scope import scope_named
-from cacheproof.search.campaign import Task, as_judged, tasks_for
 from cacheproof.search.result import Snapshot
+from cacheproof.search.tasks import Task, as_judged, tasks_for
 from cacheproof.search.tensor import search
 from cacheproof.search.tensor.refinement import compare
 from cacheproof.search.verdict import judge

@@ -18,7 +18,7 @@ from cacheproof.logs.validate.fast import largest_operands
 from cacheproof.logs.validate.header import Header
 from cacheproof.logs.validate.lines import Pattern, is_partial
 from cacheproof.model.naming import names_in
-from cacheproof.search.campaign import AUTO
+from cacheproof.search.engines import AUTO
 from cacheproof.search.native.build import compiler_of_this_machine
 from cacheproof.search.native.following import NativeFollower, is_there, translated
 from cacheproof.search.native.unit import CompileError

@@ -18,7 +18,7 @@ from cacheproof.logs.validate.possible import CAP, Possible
 from cacheproof.logs.validate.source import Source, TruncatedError
 from cacheproof.logs.validate.validator import Validator
 from cacheproof.logs.validate.verdict import Impossible, Inconclusive, Sort
-from cacheproof.search.campaign import AUTO
+from cacheproof.search.engines import AUTO
 from cacheproof.search.worker import NATIVE
 
 CONTEXT = 4

@@ -17,7 +17,7 @@ from cacheproof.model.target import TargetError
 from cacheproof.present.book.features import CLASSES, CONDITIONS, FEATURES, Feature
 from cacheproof.present.book.tables import link, markdown_table
 from cacheproof.releases.budget import RANDOM
-from cacheproof.search.campaign import tasks_for
+from cacheproof.search.tasks import tasks_for
 from cacheproof.targets.vllm.eras import UNEQUAL_TURNS, Era, table
 from cachespec.kernel import NORMATIVE
 

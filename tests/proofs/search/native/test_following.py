@@ -29,7 +29,7 @@ from cacheproof.logs.validate.source import Source
 from cacheproof.model.registry import component_named, components
 from cacheproof.model.scope import scopes_of
 from cacheproof.model.wire import operation_to_message
-from cacheproof.search.campaign import AUTO
+from cacheproof.search.engines import AUTO
 from cacheproof.search.native import build, following
 from cacheproof.search.native.following import NativeFollower
 from cacheproof.search.worker import NATIVE, REFERENCE

@@ -6,8 +6,9 @@ import pytest
 
 from cacheproof.foundation.errors import ExitStatus
 from cacheproof.search import campaign
-from cacheproof.search.campaign import Effort, Run, Task, perform_all
+from cacheproof.search.campaign import Effort, Run, perform_all
 from cacheproof.search.native.build import compiler_of_this_machine
+from cacheproof.search.tasks import Task
 
 pytestmark = pytest.mark.skipif(compiler_of_this_machine() is None, reason="there is no C++ compiler")
 

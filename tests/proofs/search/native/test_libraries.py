@@ -14,10 +14,11 @@ import pytest
 
 from cacheproof.model.registry import AnyComponent, AnyVariant, component_named
 from cacheproof.search import native
-from cacheproof.search.campaign import Task, perform
+from cacheproof.search.campaign import perform
 from cacheproof.search.native import build
 from cacheproof.search.native.library import translated
 from cacheproof.search.result import Ending
+from cacheproof.search.tasks import Task
 
 UNIT = "int nothing;"
 COMPILER = build.compiler_of_this_machine() or ["false"]
