@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 from cacheimpl.kv_cache_manager.allocation import allocate
 from cacheimpl.kv_cache_manager.blocks import KVCacheBlock, keys_of
-from cacheimpl.kv_cache_manager.contents import Chains, HashFunction, Links, Piece, check_request
+from cacheimpl.kv_cache_manager.chains import Chains
+from cacheimpl.kv_cache_manager.contents import HashFunction, Links, Piece, check_request
 from cacheimpl.kv_cache_manager.draft_states import DraftPartialStates, DraftStates
 from cacheimpl.kv_cache_manager.errors import (
     InvalidCountError,

@@ -14,15 +14,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from cacheimpl.kv_cache_manager.contents import (
-    AHEAD,
-    BlockHashType,
-    Chains,
-    Content,
-    Link,
-    Links,
-    lookahead_of,
-)
+from cacheimpl.kv_cache_manager.chains import Chains
+from cacheimpl.kv_cache_manager.contents import AHEAD, BlockHashType, Content, Link, Links, lookahead_of
 from cacheimpl.request import TokenRequest
 
 MEDIUM_GPU = "GPU"

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from cacheimpl.kv_cache_manager.blocks import KVCacheBlock, keys_of
-from cacheimpl.kv_cache_manager.contents import Chains, Links, Piece, alike
+from cacheimpl.kv_cache_manager.chains import Chains
+from cacheimpl.kv_cache_manager.contents import Links, Piece, alike
 from cacheimpl.kv_cache_manager.errors import (
     RequestMismatchError,
     UnknownRequestError,

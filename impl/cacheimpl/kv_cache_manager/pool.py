@@ -10,16 +10,8 @@ from typing import Any
 from cacheimpl import counts
 from cacheimpl.kv_cache_manager.blocks import UNPACKED, FreeKVCacheBlockQueue, KVCacheBlock, keys_of
 from cacheimpl.kv_cache_manager.cached import CachedBlocks
-from cacheimpl.kv_cache_manager.contents import (
-    Chains,
-    Content,
-    HashFunction,
-    Links,
-    alike,
-    check_request,
-    hash_of,
-    key_of,
-)
+from cacheimpl.kv_cache_manager.chains import Chains
+from cacheimpl.kv_cache_manager.contents import Content, HashFunction, Links, alike, check_request, hash_of, key_of
 from cacheimpl.kv_cache_manager.errors import (
     ForeignBlockError,
     FreeQueueError,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from cacheimpl.kv_cache_manager.contents import Chains, Content, Link, Links, Piece, check_tokens, packed
+from cacheimpl.kv_cache_manager.chains import Chains
+from cacheimpl.kv_cache_manager.contents import Content, Link, Links, Piece, check_tokens, packed
 from cacheimpl.request import TokenRequest
 
 

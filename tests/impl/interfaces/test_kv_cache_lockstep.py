@@ -12,7 +12,8 @@ from tests.planting import Change, planted
 from cacheimpl.kv_cache_manager import KVCacheBlock, KVCacheManagerError
 from cacheimpl.kv_cache_manager.allocation import _free, allocate
 from cacheimpl.kv_cache_manager.blocks import FreeKVCacheBlockQueue
-from cacheimpl.kv_cache_manager.contents import Chains, alike
+from cacheimpl.kv_cache_manager.chains import Chains
+from cacheimpl.kv_cache_manager.contents import alike
 from cacheimpl.kv_cache_manager.pool import BlockPool
 from cacheimpl.kv_cache_manager.tables import Tables
 from cacheproof.foundation.errors import InputError

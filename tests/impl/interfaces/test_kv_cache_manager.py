@@ -23,7 +23,8 @@ from cacheimpl.kv_cache_manager import (
     Register,
     generate_block_hash_extra_keys,
 )
-from cacheimpl.kv_cache_manager.contents import Chains, Content, alike
+from cacheimpl.kv_cache_manager.chains import Chains
+from cacheimpl.kv_cache_manager.contents import Content, alike
 from cacheimpl.kv_cache_manager.errors import (
     AlreadyAllocatedError,
     ForeignBlockError,

@@ -13,8 +13,8 @@ from tests.impl.interfaces.lockstep import differs, findings
 from tests.planting import Change, planted
 
 from cacheimpl.kv_cache_manager import KVCacheBlocks, KVCacheManagerError, LaterKVCacheManager
+from cacheimpl.kv_cache_manager.chains import Chains
 from cacheimpl.kv_cache_manager.common import CommonCalls
-from cacheimpl.kv_cache_manager.contents import Chains
 from cacheimpl.kv_cache_manager.errors import StaleBlocksError
 from cacheimpl.kv_cache_manager.finding import Finding
 from cacheimpl.kv_cache_manager.pool import BlockPool

@@ -12,7 +12,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from cacheimpl.kv_cache_manager import hash_request_tokens
-from cacheimpl.kv_cache_manager.contents import Chains, Content, Links
+from cacheimpl.kv_cache_manager.chains import Chains
+from cacheimpl.kv_cache_manager.contents import Content, Links
 from cacheproof.model.target import ByOperation, TargetError, factory_of
 from cacheproof.targets.vllm.child.driver.block_hash import PLACEHOLDER, Feature, Position, Request
 from cachespec.block_hash import operations as calls
