@@ -19,17 +19,18 @@ STUCK_MILLISECONDS = 600_000
 """Not all that z3 does counts as a step: after so long on the clock, too, a question has no answer."""
 
 
-def alone(formulas: Iterable[Any]) -> list[Any]:
-    """The formulas in a new context. Numbers in the names of constants stay as they are."""
-    every = tuple(formulas)
-    return list(z3.And(every).translate(z3.Context()).children()) if every else []
+def alone(formulas: Iterable[Any], context: Any = None) -> Any:
+    """The formulas in another context, a new one unless it is given: a vector of z3."""
+    every = z3.AstVector()
+    for formula in formulas:
+        every.push(formula)
+    return every.translate(z3.Context() if context is None else context)
 
 
-def question(formulas: Iterable[Any], solver: Any = z3.Solver) -> Any:
-    """A solver that holds the formulas, of one context."""
-    every = tuple(formulas)
-    asked = solver(ctx=every[0].ctx if every else None)
-    asked.add(*every)
+def question(formulas: Any, solver: Any = z3.Solver) -> Any:
+    """A solver that holds a vector of formulas, in their context."""
+    asked = solver(ctx=formulas.ctx)
+    asked.add(formulas)
     return asked
 
 

@@ -39,14 +39,14 @@ class Goal:
     assumptions: tuple[Term, ...]
     formula: Term
 
-    def negated(self, hints: Iterable[Term] = ()) -> tuple[list[Term], list[Term]]:
-        """What can be satisfied if the goal fails, and the hints, in a context of their own.
+    def negated(self) -> Any:
+        """What can be satisfied if the goal fails, as a vector in a context of its own.
 
         The formula is simplified there, because z3 sorts the parts of a sum by their numbers in the context.
         """
-        every = alone((*self.assumptions, self.formula, *hints))
-        size = len(self.assumptions)
-        return [*every[:size], z3.Not(z3.simplify(every[size]))], every[size + 1 :]
+        every, last = alone((*self.assumptions, self.formula)), len(self.assumptions)
+        every[last] = z3.Not(z3.simplify(every[last]))
+        return every
 
 
 def goal_of(demand: Demand) -> Goal | None:
@@ -112,7 +112,7 @@ def first_opinion(goal: Goal, hints: Iterable[Term]) -> tuple[Answer, Any]:
     also search for models, and use the axiom. Then it is asked by turns for a small counterexample, which is enough,
     and for a proof, each time with more patience.
     """
-    negated, narrowed = goal.negated(hints)
+    negated = goal.negated()
     simple = question(negated, z3.SimpleSolver)
     simple.set("array.extensional", False)
     simple.set("mbqi", False)  # no search for models, which may take all the time
@@ -121,8 +121,8 @@ def first_opinion(goal: Goal, hints: Iterable[Term]) -> tuple[Answer, Any]:
     solver = question(negated)
     if (answer := _within(solver, QUICK)) is not Answer.UNKNOWN:
         return answer, solver
-    small = [*negated, *narrowed]
-    if (example := _example(small, SEEDS[0], QUICK)) is not None:
+    small = alone(hints, negated.ctx)
+    if (example := _example(negated, small, SEEDS[0], QUICK)) is not None:
         return Answer.FAILS, example
     for extensional, steps in ((False, EXAMPLE), (True, MATCHING)):
         matching = question(negated)
@@ -133,7 +133,7 @@ def first_opinion(goal: Goal, hints: Iterable[Term]) -> tuple[Answer, Any]:
     if _follows_without_extensionality(negated, SECOND):
         return Answer.FOLLOWS, solver
     for seed in SEEDS:
-        if (example := _example(small, seed, EXAMPLE)) is not None:
+        if (example := _example(negated, small, seed, EXAMPLE)) is not None:
             return Answer.FAILS, example
     if _follows_without_extensionality(negated, PATIENT // len(SEEDS)):
         return Answer.FOLLOWS, solver
@@ -142,14 +142,15 @@ def first_opinion(goal: Goal, hints: Iterable[Term]) -> tuple[Answer, Any]:
     return _within(again, PATIENT), again
 
 
-def _example(formulas: list[Term], seed: int, steps: int) -> Any:
-    """A solver with a model of the formulas, or None."""
-    solver = question(formulas)
+def _example(negated: Any, small: Any, seed: int, steps: int) -> Any:
+    """A solver with a small counterexample, or None."""
+    solver = question(negated)
     solver.set("random_seed", seed)
+    solver.add(small)
     return solver if _within(solver, steps) is Answer.FAILS else None
 
 
-def _follows_without_extensionality(negated: list[Term], steps: int) -> bool:
+def _follows_without_extensionality(negated: Any, steps: int) -> bool:
     """Whether the goal follows, too, if different arrays may have the same members: the axiom costs much, if unused."""
     for seed in SEEDS:
         solver = question(negated)
