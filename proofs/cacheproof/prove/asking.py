@@ -29,8 +29,9 @@ def alone(formulas: Iterable[Any], context: Any = None) -> Any:
 
 def question(formulas: Any, solver: Any = z3.Solver) -> Any:
     """A solver that holds a vector of formulas, in their context."""
-    asked = solver(ctx=formulas.ctx)
-    asked.add(formulas)
+    asked, context = solver(ctx=formulas.ctx), formulas.ctx.ref()
+    for place in range(len(formulas)):  # `asked.add` makes a Python object of each
+        z3.Z3_solver_assert(context, asked.solver, z3.Z3_ast_vector_get(context, formulas.vector, place))
     return asked
 
 
