@@ -29,6 +29,8 @@ DEPTH_LIMIT = 40
 PATH_LIMIT = 2000
 FEASIBILITY = SECOND // 2
 """Steps for one question whether a path can be taken."""
+QUANTIFIED = z3.Probe("has-quantifiers")
+"""What z3 says of formulas without a question: whether there is a quantifier in them."""
 
 z3.set_param("ctrl_c", False)  # otherwise z3 takes an interruption for itself, and the run goes on
 
@@ -60,7 +62,6 @@ class Path:
     assumptions: list[Term] = field(default_factory=list)
     known: set[int] = field(default_factory=set)
     """The assumptions by identity: a law is often met again."""
-    plain: set[int] = field(default_factory=set)
     demands: list[Demand] = field(default_factory=list)
     hints: list[Term] = field(default_factory=list)
     """Assumptions for the search of a small counterexample; a proof never uses them."""
@@ -86,7 +87,7 @@ class Path:
             return
         self.known.add(formula.get_id())
         self.assumptions.append(formula)
-        if not (self.quantified and has_quantifier(formula, self.plain)):
+        if not (self.quantified and has_quantifier(formula)):
             self.solver.add(formula)
 
     def demand(self, name: str, formula: Term) -> None:
@@ -169,20 +170,11 @@ def explore(
         raise NotFollowedError(f"more than {PATH_LIMIT} paths")
 
 
-def has_quantifier(formula: Term, plain: set[int]) -> bool:
-    """Whether the formula contains a quantifier; `plain` remembers terms without quantifiers."""
-    seen: set[int] = set()
-    waiting = [formula]
-    while waiting:
-        term = waiting.pop()
-        if z3.is_quantifier(term):
-            return True
-        identity = term.get_id()
-        if identity not in seen and identity not in plain:
-            seen.add(identity)
-            waiting.extend(term.children())
-    plain |= seen
-    return False
+def has_quantifier(formula: Term) -> bool:
+    """Whether the formula contains a quantifier."""
+    goal = z3.Goal()
+    goal.add(formula)
+    return bool(QUANTIFIED(goal))
 
 
 def _refuse(what: str) -> Callable[..., NoReturn]:

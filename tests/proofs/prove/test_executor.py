@@ -16,6 +16,7 @@ from cacheproof.prove.executor import (
     assume,
     demand,
     explore,
+    has_quantifier,
     integer,
 )
 from cacheproof.prove.solvers import Answer, first_opinion, goal_of, second_opinion
@@ -168,3 +169,24 @@ def test_a_replay_of_a_prefix_gives_the_same_names() -> None:
     list(explore(body))
     assert len(set(names)) == 1
     assert len(names) == 2
+
+
+X, Y, TRUTH = z3.Int("x"), z3.Int("y"), z3.Bool("truth")
+EACH = z3.ForAll([X], X > Y)
+
+
+@pytest.mark.parametrize(
+    ("formula", "expected"),
+    [
+        (X > Y, False),
+        (z3.K(z3.IntSort(), Y)[X] == 3, False),
+        (EACH, True),
+        (z3.Or(TRUTH, z3.Not(z3.Exists([X], X > Y))), True),
+        (z3.And(TRUTH, z3.Implies(TRUTH, EACH)), True),
+        (z3.Lambda([X], X + 1)[Y] > 3, True),
+    ],
+    ids=str,
+)
+def test_quantifiers_are_seen_wherever_they_are(formula: Any, *, expected: bool) -> None:
+    """The solver that decides which way a path goes is not given them."""
+    assert has_quantifier(formula) is expected
