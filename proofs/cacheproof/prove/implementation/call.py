@@ -26,8 +26,8 @@ class Duties:
     """Assumptions on values that torch leaves open: which of several writes to one element stays."""
 
     def fresh(self, name: str, *, truth: bool = False) -> Cell:
-        """A value of which nothing is known."""
-        return z3.FreshConst(z3.BoolSort() if truth else z3.IntSort(), name)
+        """A value of which nothing is known. No path names one like this."""
+        return z3.FreshConst(z3.BoolSort() if truth else z3.IntSort(), f"{name}?")
 
     def demand_inside(self, condition: Cell) -> None:
         """Without this the call is undefined."""
