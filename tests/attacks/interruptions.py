@@ -117,7 +117,7 @@ def judged(ended: Ended, number: int, wait: float, *, twice: bool) -> None:
         printed = json.loads(ended.out)
     except ValueError:
         raise FellShortError(f"{ended.said()}: it printed {ended.out[-200:]!r}") from None
-    known = printed.get("interrupted") is True or "error" in printed
+    known = printed.get("interrupted") is True or printed.get("error", NOTHING_KNOWN) != NOTHING_KNOWN
     if ended.status == 3 and not known:
         raise FellShortError(f"{ended.said()}: status 3, and nothing says that it was interrupted")
 
