@@ -1,4 +1,4 @@
-"""One question to z3, whose answer depends on nothing but the question.
+"""One question to z3. Its answer depends neither on the machine's load nor on what was asked before.
 
 A limit of time would cut off more on a slow or busy machine, so the limit is a number of z3's own steps. All terms of a
 context have numbers, by which z3 orders its search, so each question has a context of its own.

@@ -72,7 +72,7 @@ class EngineModule(Protocol):
     def prepare(self, component: AnyComponent, variant: AnyVariant, states: int = 0) -> None:
         """Do what takes long before the first run of a variant, and is kept for all of its runs.
 
-        These are expected to have so many `states` together, or an unknown number.
+        `states` is the number that these runs are expected to have together, or 0 if it is not known.
         """
         ...
 

@@ -106,8 +106,8 @@ def expected_states(task: Task) -> int:
 def shares_of(tasks: Sequence[Task], triples: int) -> dict[Task, float]:
     """Of which share of its states each run of an implementation compares what happens in them.
 
-    Together they come to so many triples of state, operation and result, or a few more, or to all there are; small runs
-    compare all.
+    All runs together compare `triples` triples of state, operation and result, or a few more, or all that there are. A
+    small run compares all of its own.
     """
     ours = [task for task in tasks if task.engine not in OF_SPECIFICATION]
     known = {task: _expectation(task).transitions for task in ours}
