@@ -1,7 +1,7 @@
-"""One question to z3. Its answer depends neither on the machine's load nor on what was asked before.
+"""One question to z3, within a number of its own steps: a limit of time would cut off more on a slow or busy machine.
 
-A limit of time would cut off more on a slow or busy machine, so the limit is a number of z3's own steps. All terms of a
-context have numbers, by which z3 orders its search, so each question has a context of its own.
+A question about a claim has a context of its own: z3 orders its search by the numbers of the terms in a context, which
+depend on what was asked there before. Whether a path can be taken is asked in the process's context.
 """
 
 from __future__ import annotations
