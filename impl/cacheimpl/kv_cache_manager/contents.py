@@ -27,7 +27,6 @@ GROUP_BYTES = 4
 
 HashFunction = Callable[[Any], int]
 
-
 FORM = "q"
 """The form of a packed token: 64 bits with a sign."""
 WIDTH = 8
