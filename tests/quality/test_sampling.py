@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -28,7 +29,7 @@ def collected(marks: str, files: list[str]) -> list[str]:
 
 def group(name: str) -> tuple[str, str]:
     test, _, case = name.partition("[")
-    return test, case.partition("-")[0].partition(":")[0]
+    return test, re.split(r"\W", case)[0]
 
 
 def test_what_is_left_out_runs_at_night_and_something_stands_for_it() -> None:
