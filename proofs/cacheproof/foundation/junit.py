@@ -67,8 +67,13 @@ class Case:
 
 
 def file_to_write(path: Path | None) -> None:
-    """Before long work: whether the file can be written at its end. None is no file."""
+    """Before long work: the file gets an error in place of what an earlier run left there. None is no file.
+
+    The error stays if the run is killed, or ends before it has a result. Raises InputError where the file cannot be
+    written.
+    """
     files.file_to_write(path, "--junit")
+    write(path, "run", [Case("run", "the result", CaseStatus.ERROR, "the run has not come to its end")])
 
 
 def write(

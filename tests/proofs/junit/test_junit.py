@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import signal
+import subprocess
 import sys
 import xml.etree.ElementTree as ET
 from collections import Counter
@@ -223,6 +225,27 @@ def test_what_was_interrupted_is_not_green(tmp_path: Path) -> None:
     path = tmp_path / "found.xml"
     write(path, "check", [Case("check.lru", "normative", CaseStatus.PASSED)], interrupted=True)
     assert told(checked(path)[-1], "error")[0] == "the run was interrupted"
+
+
+def test_a_run_that_is_killed_leaves_an_error_and_nothing_of_an_earlier_run(tmp_path: Path) -> None:
+    path = tmp_path / "found.xml"
+    write(path, "check", [Case("check.lru", "normative", CaseStatus.PASSED)])
+    killed = (
+        "import os, signal\n"
+        "from cacheproof import command\n"
+        "from cacheproof.command import check\n"
+        "check.perform_and_keep = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)\n"
+        f"command.main(['check', 'lru', '--scope', 'pins', '--junit', {str(path)!r}])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", killed], check=False, capture_output=True)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    (case,) = checked(path)
+    assert told(case, "error")[0] == "the run has not come to its end"
+
+
+def test_wrong_input_leaves_an_error_too(cases: Cases) -> None:
+    (case,) = cases("check", "no-such-component", status=2)
+    assert told(case, "error")[0] == "the run has not come to its end"
 
 
 def test_anything_can_be_said(tmp_path: Path) -> None:
