@@ -80,12 +80,22 @@ OTHER_ROOM = "the encoder cache has the size given by the rule of that release"
 PER_REQUEST = encoder_cache.PER_REQUEST
 SHARED = encoder_cache.NORMATIVE_ENCODER_CACHE
 
+RULES: Mapping[str, Rules] = MappingProxyType(
+    {
+        "B0": Rules(constants, back_to_the_item, PER_REQUEST, at_schedule=1),
+        "B1": Rules(with_one_more, back_to_the_item, PER_REQUEST, at_schedule=1),
+        "B2": Rules(with_one_more_as_reviewed, back_to_the_item, PER_REQUEST, at_schedule=1),
+        "B1-shared": Rules(with_one_more, back_to_the_item, SHARED, at_schedule=1),
+        "B3": Rules(as_merged, up_to_the_item, PER_REQUEST, at_schedule=1),
+        "enough": Rules(for_all_that_run, back_to_the_item, PER_REQUEST, at_schedule=1),
+        "enough-shared": Rules(for_all_that_run, back_to_the_item, SHARED, at_schedule=1),
+    }
+)
+"""The rules of each variant, by its tag."""
 
-def variant_of(
-    tag: str, title: str, rules: Rules, differences: Mapping[type[Operation], str]
-) -> Variant[Config, Any, View]:
+
+def transitions_by(rules: Rules) -> Transitions[Config, Any]:
     """The same scheduler by other rules."""
-    kind: type[Any] = PerRequestState if rules.encoder is PER_REQUEST else State
 
     def step(config: Config, state: Any, op: Step) -> tuple[Any, Outcome]:
         return step_by(config, state, rules)
@@ -93,16 +103,23 @@ def variant_of(
     def finish(config: Config, state: Any, op: Finish) -> tuple[Any, Outcome]:
         return finish_by(config, state, op, rules)
 
+    return MappingProxyType({Add: add, Step: step, Finish: finish})
+
+
+def variant_of(tag: str, title: str, differences: Mapping[type[Operation], str]) -> Variant[Config, Any, View]:
+    """The variant with the rules of this tag."""
+    rules = RULES[tag]
+    kind: type[Any] = PerRequestState if rules.encoder is PER_REQUEST else State
+
     def initial(config: Config, containers: Containers) -> Any:
         return initial_by(config, containers, rules, kind)
 
-    transitions: Transitions[Config, Any] = {Add: add, Step: step, Finish: finish}
     return Variant(
         tag=tag,
         title=title,
         state=kind,
         initial=initial,
-        transitions=MappingProxyType(dict(transitions)),
+        transitions=transitions_by(rules),
         view=view,
         alphabet=calls,
         differences=differences,
@@ -114,42 +131,35 @@ def variant_of(
 CONSTANT = variant_of(
     "B0",
     "budget-2024-12",
-    Rules(constants, back_to_the_item, PER_REQUEST, at_schedule=1),
     {Step: "C-SCH-1: constant budgets; an item without room leaves start minus computed tokens"},
 )
 ONE_MORE = variant_of(
     "B1",
     "budget-2025-01a",
-    Rules(with_one_more, back_to_the_item, PER_REQUEST, at_schedule=1),
     {Step: "C-SCH-1: room for one more item; an item without room leaves start minus computed tokens"},
 )
 ONE_MORE_AS_REVIEWED = variant_of(
     "B2",
     "budget-2025-01b",
-    Rules(with_one_more_as_reviewed, back_to_the_item, PER_REQUEST, at_schedule=1),
     {Step: "C-SCH-1: as B1, at most as many items as all requests have"},
 )
 ONE_MORE_SHARED = variant_of(
     "B1-shared",
     "budget-2025-01a with shared outputs",
-    Rules(with_one_more, back_to_the_item, SHARED, at_schedule=1),
     {Step: "C-SCH-1: as B1, with encoder outputs shared by content and evicted"},
 )
 MERGED = variant_of(
     "B3",
     "budget-2025-02",
-    Rules(as_merged, up_to_the_item, PER_REQUEST, at_schedule=1),
     {Step: "outputs are not shared; a block counts as cached when scheduled"},
 )
 ENOUGH = variant_of(
     "enough",
     "room for all that run",
-    Rules(for_all_that_run, back_to_the_item, PER_REQUEST, at_schedule=1),
     {Step: "the old rule never applies: there is room for every item of every running request"},
 )
 ENOUGH_SHARED = variant_of(
     "enough-shared",
     "room for all that run, with shared outputs",
-    Rules(for_all_that_run, back_to_the_item, SHARED, at_schedule=1),
     {Step: "the same with encoder outputs shared by content"},
 )

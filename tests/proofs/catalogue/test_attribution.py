@@ -182,6 +182,21 @@ def test_each_kept_trace_is_attributed_to_its_entry(component: str, kept: Kept) 
     assert kept.catalogue in known.catalogue
 
 
+@pytest.mark.parametrize("variant", ["B0", "B1", "B2"])
+def test_a_negative_count_is_attributed_to_the_rule_and_not_to_the_constant(variant: str) -> None:
+    """These eras are of no release that is driven: the test above leaves their traces out."""
+    (kept, *_) = (kept for kept in load("shared_prefix").values() if kept.variant == variant)
+    known = attribution(*run_of("shared_prefix", kept))
+    assert [(cause.entry, cause.operation) for cause in known.causes] == [("C-SCH-1", "step")]
+
+
+def test_an_item_that_is_larger_than_the_constant_is_attributed_to_it() -> None:
+    config = scope_named(component_named("shared_prefix"), "three-requests").config._replace(constant=6)
+    message = config_to_message(config)
+    known = attributed("shared_prefix", "B0", "SCH-8", message, call("add", request=0), call("step"), call("step"))
+    assert (known.certainty, known.catalogue) == (Certainty.CAUSE, ("C-ENC-22",))
+
+
 def test_each_entry_that_a_release_shows_is_mended_in_its_era() -> None:
     """Without a mend, the test above would leave the trace out. These two are attributed by their traces alone."""
     released = {(era.component, era.variant) for era in table().eras}
