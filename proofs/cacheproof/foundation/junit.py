@@ -73,7 +73,7 @@ def file_to_write(path: Path | None) -> None:
     written.
     """
     files.file_to_write(path, "--junit")
-    write(path, "run", [Case("run", "the result", CaseStatus.ERROR, "the run has not come to its end")])
+    write(path, "run", [Case("run", "the result", CaseStatus.ERROR, "the run has not ended")])
 
 
 def write(

@@ -240,12 +240,12 @@ def test_a_run_that_is_killed_leaves_an_error_and_nothing_of_an_earlier_run(tmp_
     done = subprocess.run([sys.executable, "-c", killed], check=False, capture_output=True)
     assert done.returncode == -signal.SIGKILL, done.stderr
     (case,) = checked(path)
-    assert told(case, "error")[0] == "the run has not come to its end"
+    assert told(case, "error")[0] == "the run has not ended"
 
 
 def test_wrong_input_leaves_an_error_too(cases: Cases) -> None:
     (case,) = cases("check", "no-such-component", status=2)
-    assert told(case, "error")[0] == "the run has not come to its end"
+    assert told(case, "error")[0] == "the run has not ended"
 
 
 def test_anything_can_be_said(tmp_path: Path) -> None:
