@@ -291,6 +291,7 @@ def test_what_is_sent_is_rendered_no_more() -> None:
         ({"capacity": 1, "sizes": [1], "rendered": -1}, "must not be negative"),
         ({"capacity": 1, "sizes": [1], "senders": 0, "items": 0}, "items, senders must be at least 1"),
         ({"capacity": 1, "sizes": [1], "channel": 0}, "channel must be at least 1"),
+        ({"capacity": 1, "sizes": [1], "faults": -2}, "faults must be -1, for any number, or more"),
         ({"capacity": 1, "sizes": [1], "outstanding": 0}, "outstanding must be at least 1"),
         ({"capacity": 1, "sizes": 1}, "sizes"),
         ({"capacity": "many", "sizes": [1]}, "capacity"),

@@ -83,6 +83,8 @@ def malformed(config: Config) -> str | None:
     negative = [name for name, count in counts.items() if count < 0]
     if negative:
         return f"{', '.join(negative)} must not be negative"
+    if config.faults < UNLIMITED:
+        return f"faults must be -1, for any number, or more, not {config.faults}"
     if config.fan_out > max(config.outstanding, 1):
         return f"fan_out is {config.fan_out}, more than the {config.outstanding} requests that may be outstanding"
     widths = {"items": config.items, "senders": config.senders, "fan_out": config.fan_out}
