@@ -95,7 +95,7 @@ RULES: Mapping[str, Rules] = MappingProxyType(
 
 
 def transitions_by(rules: Rules) -> Transitions[Config, Any]:
-    """The same scheduler by other rules."""
+    """The transitions of the same scheduler by other rules."""
 
     def step(config: Config, state: Any, op: Step) -> tuple[Any, Outcome]:
         return step_by(config, state, rules)

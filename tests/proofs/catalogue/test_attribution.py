@@ -182,7 +182,7 @@ def test_each_kept_trace_is_attributed_to_its_entry(component: str, kept: Kept) 
     assert kept.catalogue in known.catalogue
 
 
-@pytest.mark.parametrize("variant", ["B0", "B1", "B2"])
+@pytest.mark.parametrize("variant", ["B0", "B1", "B1-shared", "B2"])
 def test_a_negative_count_is_attributed_to_the_rule_and_not_to_the_constant(variant: str) -> None:
     """These eras are of no release that is driven: the test above leaves their traces out."""
     (kept, *_) = (kept for kept in load("shared_prefix").values() if kept.variant == variant)
