@@ -21,7 +21,7 @@ from cacheproof.model.target import TargetError
 from cacheproof.model.trace import Violation
 from cacheproof.model.wire import config_to_message
 from cacheproof.model.wording import count, explaining, settings
-from cacheproof.releases.repeating import Repetition, refusal, repeated
+from cacheproof.releases.repeating import Repetition, refusal, refusal_of_all, repeated
 from cacheproof.search.drawn import Amount, Broken, Drawn, Outcome, Sort, Sorted, Suitable, explore_drawn
 from cacheproof.search.tasks import run_name
 from cacheproof.targets.child import SECONDS_TO_ANSWER
@@ -73,7 +73,8 @@ def command(
         bool,
         typer.Option(
             "--unknown",
-            help="Report only what no entry of the catalogue is known to cause; with --target, only what it repeats.",
+            help="Report only what no entry of the catalogue is known to cause, where a release is compared; with "
+            "--target, only what it repeats.",
         ),
     ] = False,
     seed: NewSeedOption = None,
@@ -119,10 +120,12 @@ def command(
 
 
 def _suitable(target: str | None) -> Callable[[AnyComponent, AnyVariant], Suitable]:
-    """The configurations in which the target can be compared."""
+    """The configurations in which the target can be compared; without a target, some release of the era."""
 
     def of(component: AnyComponent, variant: AnyVariant) -> Suitable:
-        return lambda config: target is None or refusal(target, component, variant, config) is None
+        if target is None:
+            return lambda config: refusal_of_all(component, variant, config) is None
+        return lambda config: refusal(target, component, variant, config) is None
 
     return of
 
@@ -162,9 +165,16 @@ def _is_unknown(sort: Sort) -> bool:
 
 
 def _is_evidence(sort: Sort, one: Broken, again: Repetitions, target: str | None) -> bool:
-    """Whether a violation is new: no entry is known to cause it, and the target shows it too, if there is one."""
+    """Whether a violation is new: no entry is known to cause it, and a release can show it; the target does."""
     made = _again(sort, one, again)
-    return (not sort.cause or _is_unknown(sort)) and (target is None or (made is not None and made.same))
+    shown = made.same if made is not None else target is None and _not_compared(one) is None
+    return (not sort.cause or _is_unknown(sort)) and shown
+
+
+def _not_compared(one: Broken) -> str | None:
+    """Why no release of the era has what the configuration asks for."""
+    component, trace = component_named(one.run.task.component), one.violation.trace
+    return refusal_of_all(component, component.variants[trace.variant], trace.config)
 
 
 def _repeated(target: str, drawn: Sequence[Drawn], show: Callable[[str], object]) -> Repetitions:
@@ -232,6 +242,7 @@ def _violated(drawn: Drawn, sort: Sort, one: Broken, again: Repetitions) -> dict
         "catalogue": two or list(known.catalogue),
         "certainty": "together" if two else known.certainty.value if sort.cause else "",
         **({"target": made._asdict()} if made is not None else {}),
+        **({"not_compared": why} if made is None and (why := _not_compared(one)) is not None else {}),
     }
 
 
@@ -247,8 +258,16 @@ def _lines(sort: Sort, one: Broken, again: Repetitions) -> list[str]:
         f"{trace.component} {trace.variant}: {name} is violated in {where}{_cause(sort)}",
         f"    {name} says: {one.violation.statement} ({hint})",
         f"    {plainer}: {settings(type(config), config_to_message(config))}",
-        *(f"    {made.sentence}" for made in [_again(sort, one, again)] if made is not None),
+        *(f"    {sentence}" for sentence in [_of_releases(_again(sort, one, again), one)] if sentence),
     ]
+
+
+def _of_releases(made: Repetition | None, one: Broken) -> str:
+    """What the target does in the calls, or why no release of the era can be asked."""
+    if made is not None:
+        return made.sentence
+    why = _not_compared(one)
+    return f"no release is compared in this configuration: {why}" if why is not None else ""
 
 
 def _unsound(drawn: Drawn) -> list[str]:

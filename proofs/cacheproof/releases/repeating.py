@@ -14,7 +14,7 @@ from cacheproof.model.trace import Violation
 from cacheproof.model.wording import count
 from cacheproof.targets.child import SECONDS_TO_ANSWER
 from cacheproof.targets.factory import open_target
-from cacheproof.targets.vllm.eras import table
+from cacheproof.targets.vllm.eras import Era, table
 
 
 class Repetition(NamedTuple):
@@ -27,8 +27,17 @@ class Repetition(NamedTuple):
 
 def refusal(name: str, component: AnyComponent, variant: AnyVariant, config: Any) -> str | None:
     """Why the release is not compared in this configuration, or None; None for what is no release of the table."""
-    lines = [era for era in table().eras if era.release.name == name and era.component == component.name]
-    return next((era.refusal(config) for era in lines if era.variant == variant.tag), None)
+    return next((era.refusal(config) for era in _lines(component, variant) if era.release.name == name), None)
+
+
+def refusal_of_all(component: AnyComponent, variant: AnyVariant, config: Any) -> str | None:
+    """Why no release of an era is compared in this configuration; None if one is, and for an era without releases."""
+    reasons = [era.refusal(config) for era in _lines(component, variant)]
+    return "; ".join(filter(None, reasons)) if all(reasons) and reasons else None
+
+
+def _lines(component: AnyComponent, variant: AnyVariant) -> list[Era]:
+    return [era for era in table().eras if (era.component, era.variant) == (component.name, variant.tag)]
 
 
 def repeated(

@@ -33,7 +33,7 @@ from cachespec.scheduler.era_unanswered import without_answer
 from cachespec.scheduler.parts import cached_prefix, slots, without_blocks, written
 from cachespec.scheduler.requests import executed_all, gone, named, with_drafts
 from cachespec.scheduler.round_state import Prefix, Round
-from cachespec.scheduler.rounds import consider, denied, is_full, takes_watermark, void_in
+from cachespec.scheduler.rounds import consider, denied, is_full, takes_watermark, void_in, voided
 from cachespec.scheduler.rules import Table
 from cachespec.scheduler.state import (
     ABANDONED,
@@ -285,9 +285,9 @@ def outputs_dropped(rules: Table, config: Config, state: State, affected: tuple[
 def ended_by_loss(
     rules: Table, config: Config, state: State, waiting: tuple[Request, ...], affected: tuple[Request, ...]
 ) -> State:
-    """With `failed_loads_end`: every request that has or has hit a failed block ends."""
+    """With `failed_loads_end`: requests that have or have hit a failed block end. Their output in flight is dropped."""
     for request in (*waiting, *affected):
-        state = gone(rules.abort(rules, config, state, request), request)
+        state = gone(rules.abort(rules, config, voided(state, request), request), request)
     return state
 
 

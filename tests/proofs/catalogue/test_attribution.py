@@ -155,6 +155,24 @@ def test_an_abort_that_no_worker_acknowledges_is_not_the_start_of_the_ring() -> 
     assert known.causes[0].operation == "end"
 
 
+def test_a_lone_prompt_is_too_long_for_a_step_although_the_threshold_would_cut_it() -> None:
+    """0.33.0: the threshold for long prompts does not count for a lone request."""
+    config = {
+        "block_size": 2,
+        "kv_blocks": 12,
+        "token_budget": 5,
+        "encoder_compute": 2,
+        "encoder_capacity": 2,
+        "max_running": 2,
+        "max_model_len": 12,
+        "prompts": [4, 7],
+        "outputs": [2, 2],
+        "chunked_prefill": 0,
+        "long_prefill_threshold": 3,
+    }
+    assert attributed("scheduler", "S3", "SCH-8", config, call("add", request=1)).catalogue == ("C-SCH-9",)
+
+
 # Every kept trace ---------------------------------------------------------------------------------------------------
 
 
@@ -229,28 +247,25 @@ def test_a_fault_of_a_part_is_mended_in_the_whole_engine() -> None:
 
 
 def test_two_faults_can_break_a_property_together() -> None:
-    """Of one call: output behind the failed load counts (C-SCH-37), and the request keeps its blocks (C-SCH-40)."""
-    calls = (call("add", request=0), call("schedule"), call("schedule"), call("fail_step", request=0, blocks=0))
+    """One request is queued whose tokens fit no pool (C-SCH-5), and one whose item fits no cache (C-ENC-11)."""
     config = {
-        "block_size": 1,
-        "kv_blocks": 4,
-        "token_budget": 1,
-        "encoder_compute": 1,
-        "encoder_capacity": 1,
+        "block_size": 2,
+        "kv_blocks": 3,
+        "token_budget": 4,
+        "encoder_compute": 2,
+        "encoder_capacity": 2,
         "max_running": 1,
-        "max_model_len": 4,
-        "prompts": [2],
-        "outputs": [2],
-        "external": [2],
-        "ahead": 3,
-        "load_failures": 1,
-        "failed_loads_end": 1,
+        "max_model_len": 9,
+        "prompts": [8, 4],
+        "outputs": [1, 1],
+        "items": [[], [[0, 0, 3]]],
     }
-    subject, rule, operations = given("scheduler", "S3", "SCH-14/back", config, *calls)
+    calls = (call("add", request=0), call("add", request=1))
+    subject, rule, operations = given("scheduler", "S3", "SCH-9", config, *calls)
     assert attribution(subject, rule, operations).causes == ()
-    assert together(subject, rule, operations) == ("C-SCH-37", "C-SCH-40")
-    one_alone = given("scheduler", "S3", "SCH-14/back", {**config, "failed_loads_end": 0}, *calls)
-    assert attribution(*one_alone).catalogue == ("C-SCH-37",)
+    assert together(subject, rule, operations) == ("C-ENC-11", "C-SCH-5")
+    one_alone = given("scheduler", "S3", "SCH-9", config, *calls[1:])
+    assert attribution(*one_alone).catalogue == ("C-ENC-11",)
 
 
 def test_blocks_that_were_sent_wait_for_steps_in_flight_by_the_same_fault() -> None:

@@ -12,9 +12,10 @@ from cacheproof.catalogue.attribution import Attribution
 from cacheproof.foundation.errors import InputError
 from cacheproof.model.configurations import drawn
 from cacheproof.model.registry import AnyComponent, component_named
-from cacheproof.model.scope import STATES_OF_DRAWN, drawn_name, scope_named
+from cacheproof.model.scope import STATES_OF_DRAWN, drawn_name, scope_named, scopes_of
 from cacheproof.model.store import HOME_VARIABLE
 from cacheproof.model.trace import Violation
+from cacheproof.model.varied import varied
 from cacheproof.releases.repeating import refusal
 from cacheproof.search import drawn as module
 from cacheproof.search.campaign import Run
@@ -59,7 +60,7 @@ def shown(one: Drawn) -> dict[str, tuple[str, int, int]]:
 
 
 def test_an_era_breaks_what_the_normative_rules_hold() -> None:
-    era, normative = results(LRU, "M2"), results(LRU, "normative")
+    era, normative = results(LRU, "M2", configurations=12), results(LRU, "normative")
     assert normative.broken == {}
     assert {"LRU-5", "LRU-8"} <= set(of_property(era))
     assert of_property(era)["LRU-5"].violation.trace.variant == "M2"
@@ -87,7 +88,7 @@ def test_a_limit_is_no_exhaustion() -> None:
 
 
 def test_the_shortest_trace_of_the_lowest_number_is_shown() -> None:
-    best = of_property(results(LRU, "M2"))["LRU-8"]
+    best = of_property(results(LRU, "M2", configurations=12))["LRU-8"]
     length, number = len(best.violation.trace.steps), module.number_of(best.run.task.scope)
     for earlier in range(number):
         alone = of_property(results(LRU, "M2", first=earlier, configurations=1))
@@ -127,10 +128,16 @@ def test_an_interruption_of_the_shortening_keeps_what_was_found(monkeypatch: pyt
 
 
 def test_a_drawn_configuration_is_a_scope() -> None:
-    scope = scope_named(LRU, drawn_name(1, 3))
-    assert scope.config == drawn(LRU, 1, 3)
+    scope = scope_named(LRU, drawn_name(1, 4))
+    assert scope.config == drawn(LRU, 1, 4)
     assert scope.plan.limit_states == STATES_OF_DRAWN
     assert scope.variants == tuple(LRU.variants)
+
+
+def test_every_second_configuration_is_a_change_of_a_scope() -> None:
+    """A generator draws what it was written for; a change reaches every field."""
+    configurations = [scope.config for scope in scopes_of(LRU)]
+    assert scope_named(LRU, drawn_name(1, 3)).config == varied(LRU, configurations, 1, 3)
 
 
 @pytest.mark.parametrize(
@@ -267,6 +274,19 @@ def test_what_is_known_can_be_left_out(
     ended = ran(capsys, "explore", *call, "--unknown", "--target", target)
     assert ended.status == status
     assert ("LRU-5 is violated" in ended.out) == (status == 1)
+
+
+def test_a_violation_that_no_release_can_show_is_no_evidence(capsys: pytest.CaptureFixture[str]) -> None:
+    """S3: items that are not split, in a model whose states are kept at multiples. 0.33.0 does not start with both."""
+    call = ("scheduler", "--variant", "S3", "--seed", "1", "--from", "60", "--configurations", "1", "--shrink", "0")
+    reason = "alignment together with whole_items is not compared with vllm==0.33.0"
+    ended = ran(capsys, "explore", *call)
+    assert ended.status == 1
+    assert "SCH-8 is violated" in ended.out
+    assert f"no release is compared in this configuration: {reason}" in ended.out
+    (violated,) = ran(capsys, "explore", *call, "--json").json["variants"][0]["violated"]
+    assert violated["not_compared"] == reason
+    assert ran(capsys, "explore", *call, "--unknown").status == 0
 
 
 def test_a_wrong_reduction_is_reported(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

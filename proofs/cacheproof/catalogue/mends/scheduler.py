@@ -97,6 +97,11 @@ def prompt_fits_one_step(config: Config, request: Request) -> bool:
     return config.chunked_prefill == 1 or limited(config, config.prompts[request]) <= config.token_budget
 
 
+def alone_it_fits_one_step(config: Config, request: Request) -> bool:
+    """C-SCH-9 in S3, where the threshold for long prompts does not count for a lone request."""
+    return prompt_fits_one_step(config._replace(long_prefill_threshold=0), request)
+
+
 def rest_fits_one_step(config: Config, request: Request) -> bool:
     """C-SCH-10: nor is what may have to be computed again longer than a step, where the prompt alone is not."""
     return not prompt_fits_one_step(config, request) or fits_one_step(config, request)
@@ -343,7 +348,8 @@ MENDS = (
     Mend("C-SCH-5", QUEUEING, lambda subject: its_blocks_exist(subject)(subject)),
     Mend("C-SCH-8", SHARING, by_rules(before_their_equals)),
     Mend("C-SCH-8", ("S3",), around(waiting_as_they_ran, ResetRunning)),
-    Mend("C-SCH-9", QUEUEING, if_also(prompt_fits_one_step)),
+    Mend("C-SCH-9", ("S0", "S1", "S2", "S2b"), if_also(prompt_fits_one_step)),
+    Mend("C-SCH-9", ("S3",), if_also(alone_it_fits_one_step)),
     Mend("C-SCH-10", QUEUEING, if_also(rest_fits_one_step)),
     Mend("C-SCH-11", ("S2",), by_rules(out_of_the_plan)),
     Mend("C-SCH-12", ("S2", "S3"), around_rule(blocking, "turned_down")),
