@@ -13,7 +13,7 @@ from cacheproof.model.configuration_edits import holds, numbers, put, with_place
 from cacheproof.model.configurations import GENERATORS
 from cacheproof.model.registry import AnyComponent, component_named, components
 from cacheproof.model.scope import drawn_name, scope_named, scopes_of
-from cacheproof.model.varied import CHANGES, varied
+from cacheproof.model.varied import CHANGES, has_few_calls, varied
 
 COMPONENTS = list(components().values())
 PUBLICATION, LRU = component_named("publication"), component_named("lru")
@@ -67,6 +67,24 @@ def test_a_component_that_takes_no_change_is_an_error(monkeypatch: pytest.Monkey
     monkeypatch.setattr(module, "CHANGES", (lambda config, bases, source: config,))
     with pytest.raises(InputError, match="none of 500 random changes"):
         varied(PUBLICATION, bases(PUBLICATION), 1, 0)
+
+
+def test_only_suitable_ones_are_made() -> None:
+    made = [varied(LRU, bases(LRU), 1, number, lambda config: config.capacity > 2) for number in range(20)]
+    assert all(config.capacity > 2 for config in made)
+    with pytest.raises(InputError, match="none of 500 random changes"):
+        varied(LRU, bases(LRU), 1, 0, lambda config: False)
+
+
+def test_none_has_more_calls_than_a_run_can_look_through() -> None:
+    """A choice of each of nine settings that is there four times makes 262,144 calls."""
+    budget = component_named("encoder_budget")
+    few = bases(budget)[0]
+    assert has_few_calls(budget, few)
+    many = few
+    for field in ("batches", "sequences", "embeddings", "chunked", "whole", "thresholds", "alignments"):
+        many = many._replace(**{field: getattr(many, field)[:1] * 4})
+    assert not has_few_calls(budget, many)
 
 
 def test_a_component_without_a_generator_has_drawn_scopes() -> None:

@@ -18,7 +18,6 @@ from cacheproof.foundation.console import Report, Show, announce, interruptible,
 from cacheproof.foundation.errors import ExitStatus, InputError
 from cacheproof.foundation.junit import STATUSES, Case, JunitOption, file_to_write, write
 from cacheproof.lockstep.tally import Limit
-from cacheproof.model.configurations import GENERATORS
 from cacheproof.model.registry import component_named
 from cacheproof.model.store import save
 from cacheproof.present.show import against as pair
@@ -79,9 +78,7 @@ def command(
     seed: SeedOption = SEED,
     configurations: Annotated[
         Configurations,
-        typer.Option(
-            help="Test each era in its listed configurations, or in random ones from the component's generator."
-        ),
+        typer.Option(help="Test each era in its listed configurations, or in random ones."),
     ] = Configurations.LISTED,
     violations: Annotated[
         int,
@@ -185,7 +182,7 @@ def command(
             eras += to_run
             run.undriven += not_driven
         announce(f"seed {seed}")
-        eras = with_readers(with_generators(eras) if randomly else eras, wanted=readers_apart)
+        eras = with_readers(eras, wanted=readers_apart)
         run.explored = explored(eras, Explore.NONE if randomly or readers_apart else explore, line)
         for era in eras:
             trial = Trial.of(table(), era, steps=steps, seed=seed, progress=line)
@@ -384,17 +381,6 @@ def asked_for(lines: Table, targets: list[str], component: str | None) -> list[R
             known = ", ".join(one.name for one in every)
             raise InputError(f"no era of {component} is {release.name}: there are eras of {known}")
     return releases
-
-
-def with_generators(eras: list[Era]) -> list[Era]:
-    """Those whose component has a generator of configurations; raises InputError where none has."""
-    left_out = dict.fromkeys(era.component for era in eras if era.component not in GENERATORS)
-    if all(era.component in left_out for era in eras):
-        known = ", ".join(GENERATORS)
-        raise InputError(f"nothing draws random configurations of {', '.join(left_out)}, but of {known}")
-    if left_out:
-        announce(f"left out, as nothing draws random configurations of it: {', '.join(left_out)}")
-    return [era for era in eras if era.component not in left_out]
 
 
 def with_readers(eras: list[Era], *, wanted: bool) -> list[Era]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -163,8 +163,7 @@ def is_drawn(name: str) -> bool:
 def drawn_scope(component: AnyComponent, seed: int, number: int) -> Scope:
     """A random configuration as a scope, for every variant. Nothing is expected of it but that all properties hold.
 
-    With an even number the component's generator draws it. With an odd number, or without a generator, it is a random
-    change of the configuration of a scope in the file. Raises InputError for a seed that is too large.
+    Raises InputError for a seed that is too large.
     """
     if seed > LARGEST_SEED:
         raise InputError(f"the seed of a drawn scope is at most {LARGEST_SEED:,}, not {seed:,}")
@@ -174,18 +173,25 @@ def drawn_scope(component: AnyComponent, seed: int, number: int) -> Scope:
         about="a random configuration",
         set=DRAWN,
         variants=tuple(component.variants),
-        config=_drawn_configuration(component, seed, number),
+        config=random_configuration(component, seed, number),
         plan=Plan(symmetry=False, liveness=True, limit_states=STATES_OF_DRAWN),
         uncovered={},
         expect={},
     )
 
 
-def _drawn_configuration(component: AnyComponent, seed: int, number: int) -> Any:
-    """A generator combines what it was written for; a change of a scope reaches every field."""
+def random_configuration(
+    component: AnyComponent, seed: int, number: int, suitable: Callable[[Any], bool] = lambda config: True
+) -> Any:
+    """The configuration of this number. With an even number the component's generator draws it.
+
+    With an odd number, or without a generator, it is a random change of the configuration of a scope: a generator
+    combines what it was written for, and a change reaches every field. Raises InputError if none is suitable.
+    """
     if component.name in GENERATORS and number % 2 == 0:
-        return drawn(component, seed, number)
-    return varied(component, [scope.config for scope in scopes_of(component)], seed, number)
+        return drawn(component, seed, number, suitable)
+    bases = [scope.config for scope in scopes_of(component) if suitable(scope.config)]
+    return varied(component, bases, seed, number, suitable)
 
 
 class _Read(NamedTuple):

@@ -17,6 +17,7 @@ from cacheproof.lockstep.situations import Operations
 from cacheproof.model.configurations import configurations
 from cacheproof.model.finding import Breakdown, Difference, Finding, Subject
 from cacheproof.model.registry import component_named, variant_named
+from cacheproof.model.scope import random_configuration
 from cacheproof.model.target import Target
 from cacheproof.releases.budget import RANDOM, STEPS_IN_EACH
 from cacheproof.releases.exploring import Exploration
@@ -100,13 +101,11 @@ class Trial:
         return cls(era, configurations, listed, steps, seed, progress)
 
     def in_random_configurations(self) -> Trial:
-        """The same in others, drawn at random, that the release has the settings of: a few episodes in each.
-
-        Raises InputError where the component has no generator of them.
-        """
+        """The same in random ones that the release has the settings of: a few episodes in each."""
         component = component_named(self.era.component)
-        drawn = islice(configurations(component, self.seed, self.era.has), -(-self.steps // STEPS_IN_EACH))
-        return replace(self, configurations=tuple(drawn))
+        numbers = range(-(-self.steps // STEPS_IN_EACH))
+        made = (random_configuration(component, self.seed, number, self.era.has) for number in numbers)
+        return replace(self, configurations=tuple(made))
 
     def with_random_configurations(self) -> Trial:
         """The same, and then the component's budget for random configurations, if it has one."""

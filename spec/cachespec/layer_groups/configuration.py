@@ -230,6 +230,10 @@ UNSPECIFIED: tuple[Unspecified[Config], ...] = (
         "chunked local attention together with blocks of different sizes",
         lambda config: CHUNK in config.kinds and len(set(config.sizes)) > 1,
     ),
+    Unspecified(
+        "one group with blocks larger than hash blocks",
+        lambda config: len(config.kinds) == 1 and size_of(config, 0) > config.hash_size,
+    ),
     Unspecified("state-space layers with blocks larger than hash blocks", lambda config: has_larger(config, STATE)),
     Unspecified(
         "drafting together with chunked local attention", lambda config: any(config.drafting) and CHUNK in config.kinds

@@ -173,6 +173,26 @@ def test_a_lone_prompt_is_too_long_for_a_step_although_the_threshold_would_cut_i
     assert attributed("scheduler", "S3", "SCH-8", config, call("add", request=1)).catalogue == ("C-SCH-9",)
 
 
+TRIED = call("can_allocate", request=0, input=0, budget=0, pending=0)
+
+
+@pytest.mark.parametrize(
+    ("rule", "calls"),
+    [
+        ("ENC-10", (call("free_input", request=0, input=0), call("free_request", request=0))),
+        (
+            "ENC-11",
+            (call("can_allocate", request=0, input=0, budget=0, pending=0), call("abandon", request=0, cause=1)),
+        ),
+    ],
+)
+def test_a_release_without_slots_is_the_fault_of_encoder_decoder_models(rule: str, calls: tuple[Message, ...]) -> None:
+    """Also of an input without tokens, which changes no count."""
+    config = {"capacity": 1, "sizes": [0], "requests": [[0]], "failures": 1}
+    known = attributed("encoder_cache", "ED", rule, config, call("allocate", request=0, input=0), *calls)
+    assert known.catalogue == ("C-ENC-13",)
+
+
 # Every kept trace ---------------------------------------------------------------------------------------------------
 
 

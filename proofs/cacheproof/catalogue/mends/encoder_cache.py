@@ -74,7 +74,10 @@ def report_absent_inputs(config: Config, cache: PerRequestCache, op: Report) -> 
 def only_what_is_held(
     own: AnyTransition, config: Config, cache: CountingCache, op: FreeInput | FreeRequest | Abandon
 ) -> tuple[CountingCache, Outcome]:
-    """C-ENC-13: an input that holds no slots gives none back."""
+    """C-ENC-13: an input that holds no slots gives none back, and a request that lacks blocks is not freed."""
+    holds = any(request == op.request for (request, _), _ in cache.held.items())
+    if isinstance(op, Abandon) or (isinstance(op, FreeRequest) and not holds):
+        return withdraw(config, cache, op.request), DONE
     after: CountingCache = own(config, cache, op)[0]
     freed = sum(size for pair, size in cache.held.items() if not after.held.has(pair))
     return after._replace(free=cache.free + freed), DONE

@@ -10,8 +10,8 @@ from typing import Any
 from cacheproof.lockstep.campaign import RESTART_EVERY
 from cacheproof.lockstep.decisions import DECISIONS
 from cacheproof.lockstep.pair import PATIENCE
-from cacheproof.model.configurations import GENERATORS, drawn
 from cacheproof.model.registry import component_named
+from cacheproof.model.scope import random_configuration
 from cacheproof.releases.budget import RANDOM, STEPS_IN_EACH, Budget
 from cacheproof.targets.vllm.eras import Era
 from cachespec.kernel import NORMATIVE
@@ -138,15 +138,13 @@ def _listed(one: Listed, steps: int, seed: int, turn: int) -> Iterator[Stretch]:
 
 def _random(one: Listed, steps: int, seed: int, turn: int) -> Iterator[Stretch]:
     """A few configurations each. Behind the first round they are screened if the component decides between requests."""
-    if one.line.component not in GENERATORS:
-        return
     component, budget = component_named(one.line.component), RANDOM.get(one.line.component, ELSEWHERE)
     amount = -(-steps * budget.times // budget.steps_in_each) // (WINDOWED if one.line.window else 1)
     screened = turn > 0 and one.line.component in DECISIONS
     amount, at_once = (times * (SCREENED if screened else 1) for times in (amount, DRAWN_AT_ONCE))
     for first in range(turn * amount, (turn + 1) * amount, at_once):
         numbers = range(first, min(first + at_once, (turn + 1) * amount))
-        there = [drawn(component, seed, number, one.has) for number in numbers]
+        there = [random_configuration(component, seed, number, one.has) for number in numbers]
         yield Stretch(_plain(there), budget.steps_in_each, budget.episode, budget.patience, seed, screened)
 
 
