@@ -10,10 +10,11 @@ import pytest
 from cacheproof.foundation.errors import InputError
 from cacheproof.model import varied as module
 from cacheproof.model.configuration_edits import holds, numbers, put, with_place_again, without_place
-from cacheproof.model.configurations import GENERATORS
+from cacheproof.model.configurations import GENERATORS, drawn
 from cacheproof.model.registry import AnyComponent, component_named, components
-from cacheproof.model.scope import drawn_name, scope_named, scopes_of
+from cacheproof.model.scope import drawn_name, random_configuration, scope_named, scopes_of
 from cacheproof.model.varied import CHANGES, has_few_calls, varied
+from cacheproof.targets.vllm.eras import Era, table
 
 COMPONENTS = list(components().values())
 PUBLICATION, LRU = component_named("publication"), component_named("lru")
@@ -74,6 +75,21 @@ def test_only_suitable_ones_are_made() -> None:
     assert all(config.capacity > 2 for config in made)
     with pytest.raises(InputError, match="none of 500 random changes"):
         varied(LRU, bases(LRU), 1, 0, lambda config: False)
+
+
+def test_without_a_suitable_scope_the_generator_draws() -> None:
+    wanted = drawn(LRU, 1, 1)
+    assert wanted not in bases(LRU)
+    assert random_configuration(LRU, 1, 1, lambda config: config == wanted) == wanted
+    with pytest.raises(InputError, match="publication: no scope has a suitable configuration to change"):
+        random_configuration(PUBLICATION, 1, 1, lambda config: False)
+
+
+@pytest.mark.parametrize("era", table().eras, ids=lambda era: f"{era.component} {era.variant} {era.release.name}")
+def test_every_release_has_random_configurations(era: Era) -> None:
+    component = component_named(era.component)
+    made = [random_configuration(component, 1, number, era.has) for number in range(6)]
+    assert all(era.has(config) and holds(component, config) for config in made)
 
 
 def test_none_has_more_calls_than_a_run_can_look_through() -> None:

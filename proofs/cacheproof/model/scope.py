@@ -185,12 +185,12 @@ def random_configuration(
 ) -> Any:
     """The configuration of this number. With an even number the component's generator draws it.
 
-    With an odd number, or without a generator, it is a random change of the configuration of a scope: a generator
-    combines what it was written for, and a change reaches every field. Raises InputError if none is suitable.
+    With an odd number, or without a generator, it is a random change of the configuration of a suitable scope: a
+    generator combines what it was written for, and a change reaches every field. Raises InputError if none is suitable.
     """
-    if component.name in GENERATORS and number % 2 == 0:
-        return drawn(component, seed, number, suitable)
     bases = [scope.config for scope in scopes_of(component) if suitable(scope.config)]
+    if component.name in GENERATORS and (number % 2 == 0 or not bases):
+        return drawn(component, seed, number, suitable)
     return varied(component, bases, seed, number, suitable)
 
 

@@ -31,6 +31,8 @@ def varied(
 
     Raises InputError if no change of it holds and is suitable.
     """
+    if not bases:
+        raise InputError(f"{component.name}: no scope has a suitable configuration to change")
     source = random.Random(f"{component.name}/varied/{seed}/{number}")  # noqa: S311  # not a secret
     made, most = [source.choice(bases)], source.randint(1, MOST_CHANGES)
     for _ in range(ATTEMPTS):
