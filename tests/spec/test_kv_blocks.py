@@ -127,10 +127,13 @@ INVALID: list[tuple[Config, str]] = [
     (TWO._replace(hashes=(1, 1, 2)), "least content"),
     (TWO._replace(limit=3), "longer than the limit"),
     (TWO._replace(steps=(0,)), "steps must be positive"),
+    (TWO._replace(lengths=(0, 5)), "request 0 must have a token"),
     (TWO._replace(prompts=(5, 5)), "longer than its request"),
+    (TWO._replace(prompts=(0, 1)), "a prompt must have a token"),
     (TWO._replace(lengths=(4, 4, 4), chains=((0, 1), (0, 2), (0, 1)), groups=1), "two tables"),
     (TWO._replace(lengths=(4, 2), chains=((0, 1), (2,)), groups=1), "equally many tokens"),
     (TWO._replace(lengths=(4, 4), chains=((0, 1), (0, 1)), groups=1), "one content of its own"),
+    (Config(1, 7, ((0,), (1,), (2, 3), (1, 4)), (1, 1, 2, 2), groups=1), "one content of its own"),
     (TWO._replace(lengths=(4, 4), chains=((0, 1), (2, 3)), hashes=(0, 1, 0, 3), groups=1), "of the same group"),
     (TWO._replace(resets=2), "resets must be 0 or 1"),
 ]

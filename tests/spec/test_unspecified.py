@@ -51,6 +51,10 @@ CASES: dict[tuple[str, str], tuple[str, Changes]] = {
         {"kinds": (FULL, FULL, WINDOW), "sizes": (1, 2, 1), "spans": (0, 0, 2)},
     ),
     ("layer_groups", "chunked local attention together with blocks of different sizes"): ("chunks", {"sizes": (2, 1)}),
+    ("layer_groups", "one group with blocks larger than hash blocks"): (
+        "drafting-alone",
+        {"sizes": (2,), "drafting": ()},
+    ),
     ("layer_groups", "state-space layers with blocks larger than hash blocks"): ("states", {"sizes": (1, 2)}),
     ("layer_groups", "drafting together with chunked local attention"): ("chunks", {"drafting": (1, 1)}),
     ("layer_groups", "drafting together with cross attention"): ("encoder", {"drafting": (1, 0)}),

@@ -110,7 +110,7 @@ def _invalid_groups(config: Config) -> str | None:
         return "with groups there must be two tables for each request, with equally many tokens and contents"
     pairs = {pair for chain, other in zip(first, second, strict=True) for pair in zip(chain, other, strict=True)}
     ours, theirs = {content for content, _ in pairs}, {content for _, content in pairs}
-    if ours & theirs or len(pairs) != max(len(ours), len(theirs)):
+    if ours & theirs or not len(ours) == len(theirs) == len(pairs):
         return "with groups every content must have one content of its own in the other group"
     if any(
         (config.hashes[content] in ours) != (content in ours) for content in (ours | theirs if config.hashes else ())
