@@ -93,6 +93,12 @@ def test_a_handle_that_may_arrive_before_the_data_is_refuted() -> None:
     assert finding.verdict is Verdict.REFUTED
 
 
+def test_a_round_that_admits_without_a_limit_is_not_proved() -> None:
+    with planted(shared_prefix.WITHOUT_A_LIMIT.change):
+        finding = found(shared_prefix_claims.PROOF, shared_prefix.WITHOUT_A_LIMIT.refuted)
+    assert finding.verdict in (Verdict.REFUTED, Verdict.UNKNOWN)
+
+
 def test_an_eviction_that_is_not_reported_is_refuted() -> None:
     with planted(shared_prefix.UNREPORTED.change):
         (finding,) = prove(shared_prefix_claims.REPORTED, ask_second=False, only=shared_prefix.UNREPORTED.refuted)
