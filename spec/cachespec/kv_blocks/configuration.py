@@ -77,10 +77,8 @@ def malformed(config: Config) -> str | None:
 def _invalid_chains(config: Config) -> str | None:
     parents: dict[int, int] = {}
     for request, chain in enumerate(config.chains):
-        if min(chain, default=0) < 0:
-            return "contents must not be negative"
-        if config.lengths[request] < 1:
-            return f"request {request} must have a token"
+        if min((config.lengths[request], *chain)) < 0:
+            return "contents and lengths must not be negative"
         if len(chain) < config.lengths[request] // config.block_size:
             return f"request {request} has more full blocks than contents"
         for content, parent in zip(chain, (NOTHING, *chain), strict=False):
@@ -126,8 +124,8 @@ def _invalid_environment(config: Config) -> str | None:
         return f"a request is longer than the limit of {config.limit}"
     if config.prompts and len(config.prompts) != len(config.lengths):
         return "prompts must have one length for each request"
-    if any(not 1 <= prompt <= length for prompt, length in zip(config.prompts, config.lengths, strict=False)):
-        return "a prompt must have a token, and be no longer than its request"
+    if any(not 0 <= prompt <= length for prompt, length in zip(config.prompts, config.lengths, strict=False)):
+        return "a prompt must not be negative, and no longer than its request"
     for name in ("withdrawals", "rollbacks", "evictions", "resets", "commons", "groups", "repeats", "disciplined"):
         if getattr(config, name) not in (0, 1):
             return f"{name} must be 0 or 1, not {getattr(config, name)}"
