@@ -187,10 +187,8 @@ def _invalid_requests(config: Config) -> str | None:
         return "there must be a request, and one chain and one length for each"
     parents: dict[int, int] = {}
     for request, chain in enumerate(config.chains):
-        if min(chain, default=0) < 0:
-            return "contents must not be negative"
-        if config.lengths[request] < 1:
-            return f"request {request} must have a token"
+        if min((config.lengths[request], *chain)) < 0:
+            return "contents and lengths must not be negative"
         if len(chain) < config.lengths[request] // config.hash_size:
             return f"request {request} has more full hash blocks than contents"
         for content, parent in zip(chain, (NOTHING, *chain), strict=False):
@@ -216,8 +214,8 @@ def _invalid_retention(config: Config) -> str | None:
 def _invalid_rest(config: Config) -> str | None:
     if config.prompts and len(config.prompts) != len(config.lengths):
         return "prompts must have one length for each request"
-    if any(not 1 <= prompt <= length for prompt, length in zip(config.prompts, config.lengths, strict=False)):
-        return "a prompt must have a token, and be no longer than its request"
+    if any(prompt > length or prompt < 0 for prompt, length in zip(config.prompts, config.lengths, strict=False)):
+        return "a prompt is longer than its request"
     if config.external < 0 or any(step <= 0 for step in config.steps):
         return "external must not be negative, and steps must be positive"
     for name in ("ahead", "resets", "disciplined"):
