@@ -37,8 +37,9 @@ def varied(
     made, most = [source.choice(bases)], source.randint(1, MOST_CHANGES)
     for _ in range(ATTEMPTS):
         candidate = source.choice(CHANGES)(made[-1], bases, source)
-        if candidate not in made and holds(component, candidate) and suitable(candidate):
-            made += [candidate] if has_few_calls(component, candidate) else []
+        fits = candidate not in made and holds(component, candidate) and suitable(candidate)
+        if fits and has_few_calls(component, candidate):
+            made.append(candidate)
         if len(made) > most:
             break
     if len(made) == 1:
