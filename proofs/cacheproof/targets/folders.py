@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from cacheproof.foundation.cache_folder import CACHE_VARIABLE, cache_folder
+from cacheproof.foundation.console import announce
 from cacheproof.foundation.errors import InconclusiveError, InputError
 from cacheproof.foundation.files import json_of
 
@@ -74,14 +75,18 @@ def sweep(root: Path) -> None:
 
 @contextmanager
 def locked(root: Path) -> Iterator[None]:
-    """The folder exists and no other process changes it meanwhile; disk errors become one clear line."""
+    """The folder exists and no other process changes it meanwhile; disk errors become one clear line.
+
+    It waits for a process that is adding or removing something, and announces that. A signal ends the wait.
+    """
     with clear_disk_errors(root):
         root.mkdir(parents=True, exist_ok=True)
         with (root / "lock").open("w", encoding="utf-8") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                raise InconclusiveError(f"{root}: another run is adding or removing a target; try again") from None
+                announce(f"{root}: another run is adding or removing a target; waiting for its end")
+                fcntl.flock(lock, fcntl.LOCK_EX)
             yield
 
 

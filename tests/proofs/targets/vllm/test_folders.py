@@ -5,11 +5,18 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 import pytest
 
 from cacheproof.foundation.errors import InconclusiveError, InputError
+from cacheproof.targets import folders
 from cacheproof.targets.folders import (
     COMPLETE,
     clear_disk_errors,
@@ -73,14 +80,54 @@ def test_removing_says_whether_there_was_anything(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_two_runs_do_not_make_the_same_thing(tmp_path: Path) -> None:
-    with locked(tmp_path), (tmp_path / "lock").open("w", encoding="utf-8") as other:
-        with pytest.raises(BlockingIOError):
+HOLDER = """
+import fcntl, sys
+with open(sys.argv[1], "w") as lock:
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    print("held", flush=True)
+    sys.stdin.readline()
+"""
+
+
+@contextmanager
+def held_elsewhere(root: Path) -> Iterator[IO[str]]:
+    """Another process holds the lock until a line is written to it."""
+    command = [sys.executable, "-c", HOLDER, str(root / "lock")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdin is not None
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "held\n"
+        yield holder.stdin
+        holder.kill()
+
+
+def test_a_run_waits_for_another_one_to_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines: list[str] = []
+    with held_elsewhere(tmp_path) as holder:
+
+        def announced(line: str) -> None:
+            """The other process ends only after the line: without a wait the second attempt would fail."""
+            lines.append(line)
+            holder.write("\n")
+            holder.flush()
+
+        monkeypatch.setattr(folders, "announce", announced)
+        with locked(tmp_path), (tmp_path / "lock").open("w") as other, pytest.raises(BlockingIOError):
             fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        with pytest.raises(InconclusiveError, match="another run"), locked(tmp_path):
-            pytest.fail("the lock is held twice")
-    with locked(tmp_path):
-        pass
+    assert lines == [f"{tmp_path}: another run is adding or removing a target; waiting for its end"]
+
+
+def test_a_signal_ends_the_wait(tmp_path: Path) -> None:
+    waiting = "from cacheproof.targets.folders import *; import sys; locked(Path(sys.argv[1])).__enter__()"
+    with (
+        held_elsewhere(tmp_path),
+        subprocess.Popen([sys.executable, "-c", waiting, str(tmp_path)], stderr=subprocess.PIPE, text=True) as waiter,
+    ):
+        assert waiter.stderr is not None
+        assert "waiting for its end" in waiter.stderr.readline()
+        waiter.send_signal(signal.SIGINT)
+        assert waiter.wait(timeout=60) != 0
+        assert waiter.stderr.read().strip().endswith("KeyboardInterrupt")
 
 
 @pytest.mark.parametrize(
