@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cacheproof.foundation.errors import InputError
-from cacheproof.foundation.files import replace_file
+from cacheproof.foundation.files import replace_file, replace_named_file
 from cacheproof.model.store import HOME_VARIABLE, home, load, load_all, save
 
 
@@ -101,3 +101,25 @@ def test_who_may_read_a_file_that_is_replaced(tmp_path: Path) -> None:
     finally:
         os.umask(before)
     assert [path.stat().st_mode & 0o777 for path in (mine, new)] == [0o640, 0o644]
+
+
+def test_a_link_stays_a_link(tmp_path: Path) -> None:
+    """Results may be linked to from elsewhere."""
+    path, link = tmp_path / "file", tmp_path / "link"
+    path.write_text("old")
+    link.symlink_to(path)
+    replace_file(link, "new")
+    assert link.is_symlink()
+    assert path.read_text() == "new"
+
+
+def test_a_link_to_itself_cannot_be_written(tmp_path: Path) -> None:
+    link = tmp_path / "link"
+    link.symlink_to(link)
+    with pytest.raises(InputError, match="cannot be written: Too many levels of symbolic links"):
+        replace_named_file(link, "new")
+
+
+def test_a_device_is_not_replaced() -> None:
+    replace_file(Path(os.devnull), "new")
+    assert Path(os.devnull).is_char_device()

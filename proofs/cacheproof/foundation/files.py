@@ -17,8 +17,13 @@ from cacheproof.foundation.errors import InputError
 def replace_file(path: Path, text: str) -> None:
     """Put the text in the place of the file: a reader sees the old one or the new one, never half of one.
 
-    Who may read it does not change; of a new one, whoever may read what this process writes.
+    Who may read it does not change; of a new one, whoever may read what this process writes. A link stays one. A device
+    or a pipe is written to: it must not be replaced.
     """
+    if is_stream(path):
+        path.write_text(text, encoding="utf-8")
+        return
+    path = Path(os.path.realpath(path))  # `resolve` raises an error where links lead to one another
     permissions = _permissions(path)
     descriptor, unfinished = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".tmp")
     try:
@@ -29,6 +34,11 @@ def replace_file(path: Path, text: str) -> None:
     except BaseException:
         Path(unfinished).unlink(missing_ok=True)
         raise
+
+
+def is_stream(path: Path) -> bool:
+    """Whether this is a device, a pipe or the like: it is there, and neither a file nor a folder."""
+    return path.exists() and not (path.is_file() or path.is_dir())
 
 
 def replace_named_file(path: Path, text: str) -> None:

@@ -70,10 +70,30 @@ def file_to_write(path: Path | None) -> None:
     """Before long work: the file gets an error in place of what an earlier run left there. None is no file.
 
     The error stays if the run is killed, or ends before it has a result. Raises InputError where the file cannot be
-    written.
+    written, or holds something else: it may be an input that was named by mistake.
     """
     files.file_to_write(path, "--junit")
+    if path is None or files.is_stream(path):
+        return
+    if _holds_something_else(path):
+        raise InputError(f"--junit {path}: is there, and is not JUnit XML: name another file, or remove it")
     write(path, "run", [Case("run", "the result", CaseStatus.ERROR, "the run has not ended")])
+
+
+def _holds_something_else(path: Path) -> bool:
+    """Whether there is a file that has something in it, and not the results of an earlier run, of ours or of others."""
+    try:
+        with path.open("rb") as file:
+            beginning = file.read(FARTHEST)
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise InputError(f"--junit {path}: cannot be read: {error.strerror}") from None
+    return bool(beginning) and b"<testsuite" not in beginning
+
+
+FARTHEST = 4096
+"""Bytes before the first element: a declaration of XML, and perhaps a comment."""
 
 
 def write(

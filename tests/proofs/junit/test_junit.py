@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import subprocess
@@ -10,6 +11,7 @@ import sys
 import xml.etree.ElementTree as ET
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from inspect import signature
 from pathlib import Path
@@ -274,6 +276,36 @@ def test_a_file_that_cannot_be_written_is_said_before_the_work(
             command.main([*verb, "--junit", str(tmp_path / place), "--json"])
         assert ended.value.code == 2
         assert said in json.loads(capsys.readouterr().out)["error"]
+
+
+def test_a_file_with_something_else_stays_as_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As when the log is named twice."""
+    log = tmp_path / "a.ndjson"
+    log.write_text("what was recorded\n")
+    with pytest.raises(SystemExit) as ended:
+        command.main(["validate", str(log), "--junit", str(log)])
+    assert ended.value.code == 2
+    assert f"--junit {log}: is there, and is not JUnit XML: name another file, or remove it" in capsys.readouterr().err
+    assert log.read_text() == "what was recorded\n"
+
+
+@pytest.mark.parametrize("earlier", ["", "<!-- of another tool -->\n<testsuite/>"])
+def test_results_of_an_earlier_run_are_replaced(tmp_path: Path, earlier: str) -> None:
+    path = tmp_path / "found.xml"
+    path.write_text(earlier)
+    file_to_write(path)
+    assert "the run has not ended" in path.read_text()
+
+
+def test_a_pipe_gets_the_results_once_and_is_not_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    with ThreadPoolExecutor() as apart:
+        text = apart.submit(path.read_text)
+        file_to_write(path)
+        write(path, "check", [Case("check.lru", "normative", CaseStatus.PASSED)])
+        assert text.result(timeout=60).count("<testcase ") == 1
+    assert path.is_fifo()
 
 
 def test_the_schema_can_refuse(tmp_path: Path) -> None:
