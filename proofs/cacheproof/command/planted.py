@@ -17,7 +17,7 @@ from rich.table import Table
 
 from cacheproof.command.conform import SEARCHED
 from cacheproof.command.options import SeedOption
-from cacheproof.foundation.console import Report, announce, interruptible, progress
+from cacheproof.foundation.console import Report, Show, announce, interruptible, progress, within
 from cacheproof.foundation.errors import ExitStatus, InputError
 from cacheproof.foundation.junit import STATUSES, Case, CaseStatus, JunitOption, file_to_write, write
 from cacheproof.model.finding_json import finding_to_message
@@ -123,8 +123,9 @@ def command(
     with progress() as show, interruptible() as stop:
         every = [*as_released(todo), *todo]
         for one in every:
-            show(f"{len(fates)} of {len(every)}: {one.name or f'{one.component} as released'}")
-            fate = perform(one, steps=steps, seed=seed)
+            part = f"{len(fates)} of {len(every)}: {one.name or f'{one.component} as released'}"
+            show(part)
+            fate = perform(one, steps=steps, seed=seed, progress=within(show, part))
             if fate.result.interrupted:  # what it did not find by then, it might have found
                 raise KeyboardInterrupt
             fates.append(fate)
@@ -165,7 +166,7 @@ def of_historic(
 ) -> Report:
     """The release as it is, then each bug; what is known is stored at once, so that an interrupted run can go on."""
     reached = [one.era for bug in todo if bug.bug is not None and not bug.bug.needs for one in reached_by(bug)]
-    every: dict[str, Callable[[], Judged]] = {}
+    every: dict[str, Callable[[Show], Judged]] = {}
     for era in dict.fromkeys(reached):
         every[f"{era.component}/as-released"] = partial(historic.as_released, era, budget)
     for one in todo:
@@ -174,9 +175,10 @@ def of_historic(
     done: list[Judged] = []
     with progress() as show, interruptible() as stop:
         for name, look in every.items():
-            show(f"{len(done)} of {len(every)}: {name}")
+            part = f"{len(done)} of {len(every)}: {name}"
+            show(part)
             if name not in known:
-                known[name] = look()
+                known[name] = look(within(show, part))
                 historic.keep(known[name], release.name, budget)
             done.append(known[name])
     released, rows = [row for row in done if not row.fixed], [row for row in done if row.fixed]
@@ -201,8 +203,9 @@ def of_gate(release: Release, todo: Sequence[Planted], *, seed: int, seconds: fl
     rows: list[Judged] = []
     with progress() as show, interruptible() as stop:
         for one in todo:
-            show(f"{len(rows)} of {len(todo)}: {one.name}")
-            rows.append(beside.judged(one, seed=seed, seconds=seconds, progress=show))
+            part = f"{len(rows)} of {len(todo)}: {one.name}"
+            show(part)
+            rows.append(beside.judged(one, seed=seed, seconds=seconds, progress=within(show, part)))
     write(junit, "planted", [case_of(row, release) for row in rows], interrupted=stop.happened)
     data = {
         "target": release.name,

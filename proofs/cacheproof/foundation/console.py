@@ -150,6 +150,11 @@ def progress() -> Iterator[Progress]:
         line.clear()
 
 
+def within(show: Show, part: str) -> Show:
+    """What a part of the work says, after the name of the part."""
+    return lambda line: show(f"{part}: {line}")
+
+
 @dataclass(slots=True)
 class Interruption:
     """Whether Ctrl-C came."""

@@ -54,6 +54,7 @@ def test_what_the_page_shows_is_of_these_bugs(release: Release) -> None:
     planted = planted_in(release)
     assert [row.name for row in run.rows if row.name] == [one.name for one in planted], "run it anew, with --keep"
     assert [row.says for row in run.rows if row.name] == [one.bug.says for one in planted if one.bug is not None]
+    assert [row.unseen for row in run.rows if row.name] == [one.bug.unseen for one in planted if one.bug is not None]
     assert (run.steps, run.seed) == (STEPS, SEED)
     for row in run.rows:
         assert row.found == (bool(row.name) and not row.unseen), row
@@ -63,13 +64,8 @@ def test_all_releases_are_shown() -> None:
     assert KEPT == RELEASES
 
 
-def test_what_one_release_hides_others_show() -> None:
-    hidden = {
-        release.version: [one.name for one in planted_in(release) if one.bug is not None and one.bug.unseen]
-        for release in RELEASES
-    }
-    assert hidden == {"0.7.3": [], "0.11.0": [], "0.20.2": ["mirror/asking-is-a-use"], "0.33.0": []}
-    assert "mirror/asking-is-a-use" in {one.name for one in planted_in(NEWEST)}
+def test_no_bug_is_hidden_in_any_release() -> None:
+    assert [one.name for release in RELEASES for one in planted_in(release) if one.bug and one.bug.unseen] == []
 
 
 def identified(planted: Planted) -> str:
@@ -117,9 +113,10 @@ def test_a_bug_of_a_part_is_found_in_the_whole_engine(component: str) -> None:
 
 
 @pytest.mark.nightly
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("planted", ALL, ids=identified)
 def test_every_bug_is_found(planted: Planted) -> None:
+    """The first one of an era explores it as well: this takes minutes where it is not compiled yet."""
     add(planted.era.release, progress=print)
     assert as_it_should(perform(planted, steps=STEPS, seed=SEED, seconds_to_shrink=0.1))
 
@@ -134,7 +131,8 @@ DIFFERENCE = Difference("release", TRACE, Answer(None, {"used": 1}), Answer(None
 BREAKDOWN = Breakdown("release", "the driver is gone", TRACE)
 BUG = planted_in(NEWEST, "lru")[0]
 (RELEASED,) = as_released([BUG])
-UNSEEN = next(one for one in planted_in(Release("0.20.2")) if one.bug is not None and one.bug.unseen)
+assert BUG.bug is not None
+UNSEEN = replace(BUG, bug=replace(BUG.bug, unseen="nobody looks at it"))
 
 
 @pytest.mark.parametrize(
@@ -146,12 +144,12 @@ UNSEEN = next(one for one in planted_in(Release("0.20.2")) if one.bug is not Non
         (RELEASED, None, ExitStatus.AS_EXPECTED, "agrees"),
         (RELEASED, DIFFERENCE, ExitStatus.FELL_SHORT, "differs: start: used"),
         (RELEASED, BREAKDOWN, ExitStatus.INCONCLUSIVE, "the driver failed: the driver is gone"),
-        (UNSEEN, None, ExitStatus.AS_EXPECTED, "not found: every item that was asked for"),
+        (UNSEEN, None, ExitStatus.AS_EXPECTED, "not found: nobody looks at it"),
         (
             UNSEEN,
             DIFFERENCE,
             ExitStatus.FELL_SHORT,
-            "start: used, though it was said that every item that was asked for",
+            "start: used, though it was said that nobody looks at it",
         ),
         (UNSEEN, BREAKDOWN, ExitStatus.INCONCLUSIVE, "the driver failed: the driver is gone"),
     ],

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from cacheproof.command.frame import dispatch, main
+from cacheproof.foundation.console import Show
 from cacheproof.foundation.errors import ExitStatus
 from cacheproof.releases.conformance import EraResult
 from cacheproof.releases.planted.listing import Planted
@@ -32,6 +33,20 @@ def test_wrong_input_is_one_line(capsys: pytest.CaptureFixture[str], given: str,
     said = capsys.readouterr().err
     assert (ended.value.code, said.count("\n")) == (ExitStatus.WRONG_INPUT, 1)
     assert says in said
+
+
+def test_long_work_says_what_runs(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The exploration of an era takes minutes, in which nothing else is shown."""
+
+    def performed(planted: Planted, *, progress: Show, **_: object) -> Fate:
+        progress("exploring, configuration 3")
+        return Fate(planted, EraResult(planted.era, seed=1, steps=5), 1.0)
+
+    monkeypatch.setattr("cacheproof.command.planted.perform", performed)
+    monkeypatch.setattr("cacheproof.command.planted.needed", lambda release: None)
+    monkeypatch.setattr("cacheproof.foundation.console.SECONDS_BETWEEN_LINES", 0.0)
+    dispatch(["planted", "vllm==0.33.0", "--component", "lru"])
+    assert ": lru as released: exploring, configuration 3\n" in capsys.readouterr().err
 
 
 def test_what_is_interrupted_is_not_said_to_be_unfound(

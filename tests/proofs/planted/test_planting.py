@@ -143,20 +143,6 @@ def test_which_releases_have_it() -> None:
     ]
 
 
-def test_in_which_releases_nothing_shows_it() -> None:
-    @PLACE.broken("add", unseen="nobody looks", unseen_in=("0.20.2",))
-    def hidden_once(released: Any) -> None:
-        """Something."""
-
-    @PLACE.broken("add", unseen="nobody looks")
-    def hidden(released: Any) -> None:
-        """Something."""
-
-    versions = ("0.11.0", "0.20.2", "0.33.0")
-    assert [hidden_once.known_in(version).unseen for version in versions] == ["", "nobody looks", ""]
-    assert [hidden.known_in(version).unseen for version in versions] == ["nobody looks"] * 3
-
-
 def test_in_place_the_objects_that_are_there_have_the_bug(release: ModuleType) -> None:
     """Also those of derived classes, and a function in every module that names it."""
 

@@ -85,7 +85,7 @@ def reached_by(planted: Planted) -> list[Planted]:
 def planted_in(release: Release, component: str | None = None) -> list[Planted]:
     """Every bug that the release can have, in the order of the components in the table of eras."""
     return [
-        Planted(compared_with(release, name, bug.place.variant), bug.known_in(release.version))
+        Planted(compared_with(release, name, bug.place.variant), bug)
         for name in dict.fromkeys(era.component for era in table().of(release, component))
         for bug in bugs_of().get(name, ())
         if bug.is_in(release.version)

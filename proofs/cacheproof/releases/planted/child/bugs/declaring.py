@@ -53,8 +53,6 @@ class Bug:
     """The releases that have what it stands for, both included."""
     unseen: str = ""
     """Why nothing of the component shows it, where that is so; then it must not be found."""
-    unseen_in: tuple[str, ...] = ()
-    """The releases where that is so; all of them where none is named."""
     changes: Changes = ()
     """The changed parts of the method's code, if the bug is a change; `broken` is then not called."""
     also: tuple[str, Changes] | None = None
@@ -75,10 +73,6 @@ class Bug:
         """Whether the release has what it stands for."""
         return _parts(self.since) <= _parts(version) <= _parts(self.until)
 
-    def known_in(self, version: str) -> Bug:
-        """The bug with what is known of it in this release: `unseen` is empty where something shows it."""
-        return replace(self, unseen="") if self.unseen_in and version not in self.unseen_in else self
-
 
 class Place:
     """A class by the modules and names it has had, the newest first; or a module, for its functions.
@@ -97,7 +91,6 @@ class Place:
         since: str = "0",
         until: str = NEWEST,
         unseen: str = "",
-        unseen_in: tuple[str, ...] = (),
         fixed: str = "",
         reported: str = "",
         needs: str = "",
@@ -105,7 +98,7 @@ class Place:
         """Declares what a method does wrong."""
 
         def declared(function: Broken) -> Bug:
-            bug = Bug(_named(function), self, method, _says(function), function, since, until, unseen, unseen_in)
+            bug = Bug(_named(function), self, method, _says(function), function, since, until, unseen)
             return replace(bug, fixed=fixed, reported=reported, needs=needs)
 
         return declared
