@@ -11,6 +11,7 @@ from msgspec.structs import replace as replaced
 
 from cacheproof.command import planted as verb
 from cacheproof.command.frame import dispatch, main
+from cacheproof.foundation.console import Show
 from cacheproof.foundation.errors import ExitStatus, InputError
 from cacheproof.present.book.planted_page import planted_part
 from cacheproof.releases.planted import beside, historic, kept
@@ -189,11 +190,11 @@ def test_a_run_goes_on_from_what_is_stored(
     monkeypatch.setattr(verb, "needed", lambda release: None)
     looked: list[str] = []
 
-    def judged(planted: Planted, budget: Budget) -> Judged:
+    def judged(planted: Planted, budget: Budget, progress: Show) -> Judged:
         looked.append(planted.name)
         return row(planted.name, found=True, seed=budget.seed)
 
-    def as_released(era: Era, budget: Budget) -> Judged:
+    def as_released(era: Era, budget: Budget, progress: Show) -> Judged:
         looked.append(f"{era.component}/as-released")
         return replaced(row(looked[-1], seed=budget.seed), fixed="")
 
