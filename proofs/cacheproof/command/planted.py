@@ -123,9 +123,8 @@ def command(
     with progress() as show, interruptible() as stop:
         every = [*as_released(todo), *todo]
         for one in every:
-            part = f"{len(fates)} of {len(every)}: {one.name or f'{one.component} as released'}"
-            show(part)
-            fate = perform(one, steps=steps, seed=seed, progress=within(show, part))
+            inside = within(show, f"{len(fates)} of {len(every)}: {one.name or f'{one.component} as released'}")
+            fate = perform(one, steps=steps, seed=seed, progress=inside)
             if fate.result.interrupted:  # what it did not find by then, it might have found
                 raise KeyboardInterrupt
             fates.append(fate)
@@ -175,10 +174,9 @@ def of_historic(
     done: list[Judged] = []
     with progress() as show, interruptible() as stop:
         for name, look in every.items():
-            part = f"{len(done)} of {len(every)}: {name}"
-            show(part)
+            inside = within(show, f"{len(done)} of {len(every)}: {name}")
             if name not in known:
-                known[name] = look(within(show, part))
+                known[name] = look(inside)
                 historic.keep(known[name], release.name, budget)
             done.append(known[name])
     released, rows = [row for row in done if not row.fixed], [row for row in done if row.fixed]
@@ -203,9 +201,8 @@ def of_gate(release: Release, todo: Sequence[Planted], *, seed: int, seconds: fl
     rows: list[Judged] = []
     with progress() as show, interruptible() as stop:
         for one in todo:
-            part = f"{len(rows)} of {len(todo)}: {one.name}"
-            show(part)
-            rows.append(beside.judged(one, seed=seed, seconds=seconds, progress=within(show, part)))
+            inside = within(show, f"{len(rows)} of {len(todo)}: {one.name}")
+            rows.append(beside.judged(one, seed=seed, seconds=seconds, progress=inside))
     write(junit, "planted", [case_of(row, release) for row in rows], interrupted=stop.happened)
     data = {
         "target": release.name,

@@ -151,7 +151,8 @@ def progress() -> Iterator[Progress]:
 
 
 def within(show: Show, part: str) -> Show:
-    """What a part of the work says, after the name of the part."""
+    """Shows the name of a part of the work, and gives what shows the part's own lines after this name."""
+    show(part)
     return lambda line: show(f"{part}: {line}")
 
 
