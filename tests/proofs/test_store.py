@@ -118,8 +118,3 @@ def test_a_link_to_itself_cannot_be_written(tmp_path: Path) -> None:
     link.symlink_to(link)
     with pytest.raises(InputError, match="cannot be written: Too many levels of symbolic links"):
         replace_named_file(link, "new")
-
-
-def test_a_device_is_not_replaced() -> None:
-    replace_file(Path(os.devnull), "new")
-    assert Path(os.devnull).is_char_device()

@@ -17,8 +17,8 @@ from cacheproof.foundation.errors import InputError
 def replace_file(path: Path, text: str) -> None:
     """Put the text in the place of the file: a reader sees the old one or the new one, never half of one.
 
-    Who may read it does not change; of a new one, whoever may read what this process writes. A link stays a link. A
-    device or a pipe is written to: it must not be replaced.
+    The file keeps its permissions; a new one has those that this process gives to its files. A link stays a link. The
+    text is written into a device or a pipe, which must not be replaced.
     """
     if is_stream(path):
         path.write_text(text, encoding="utf-8")
