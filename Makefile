@@ -74,6 +74,12 @@ nightly-mutants: mutants
 nightly-attacks: $(READY)
 	$(BIN)/python -m tests.attacks --seconds 600
 
+# Tests by night. If such a run ends early or some fail, the next one leaves out those that have passed with the same files.
+define BY_NIGHT
+OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m nightly --resume build/$@.passed $(1)
+rm build/$@.passed
+endef
+
 nightly: $(READY)  ## everything that takes longer: the large scopes, long runs, released vLLM packages, whole traces
 	$(MAKE) --keep-going $(NIGHTLY)
 
@@ -95,12 +101,12 @@ nightly-explore: $(READY)
 nightly-native: $(READY)
 	$(BIN)/cacheproof compile
 	$(BIN)/cacheproof check --set all --engine native
-	$(BIN)/python -m pytest -m nightly tests/proofs/search/native
+	$(call BY_NIGHT,tests/proofs/search/native)
 
 # Real clusters of Ray on this machine. If Ray cannot be installed, the tests are skipped, and say so.
 nightly-ray: $(READY)
 	-$(PIP) install --editable '.[ray,redis]' fakeredis --constraint $(STAMPS)/constraints.txt
-	$(BIN)/python -m pytest -m nightly tests/proofs/search/test_on_ray.py
+	$(call BY_NIGHT,tests/proofs/search/test_on_ray.py)
 
 nightly-catalogue: $(READY)
 	$(BIN)/cacheproof catalogue --everywhere
@@ -110,7 +116,7 @@ nightly-tensor: $(READY)
 
 # Triton's kernels in its interpreter, beside the torch forms: 100,000 random steps, and every state of the default scopes.
 nightly-kernels: $(READY)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m nightly --numprocesses auto --dist worksteal tests/impl/test_kernels.py
+	$(call BY_NIGHT,--numprocesses auto --dist worksteal tests/impl/test_kernels.py)
 
 nightly-prove: $(READY)
 	$(BIN)/cacheproof prove
@@ -123,7 +129,7 @@ ELSEWHERE := tests/impl/test_kernels.py tests/proofs/search/native tests/proofs/
 
 nightly-tests: $(READY)
 	-$(PIP) install --editable '.[symbolic]' --constraint $(STAMPS)/constraints.txt
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m nightly --numprocesses auto --dist worksteal $(ELSEWHERE:%=--ignore %)
+	$(call BY_NIGHT,--numprocesses auto --dist worksteal $(ELSEWHERE:%=--ignore %))
 
 # 100,000 calls of each component, and bursts of up to thousands of requests; then how many planted bugs are found. Both drivers
 # choose calls in the same way; the plain one is the faster.

@@ -10,6 +10,7 @@ from contextlib import ExitStack
 
 import pytest
 from tests.planting import Change, planted
+from tests.resuming import add_option, resume
 from tests.sampling import left_to_the_night
 
 if "PYTEST_XDIST_WORKER" in os.environ:
@@ -21,6 +22,14 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 Plant = Callable[[str, str, str], None]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    add_option(parser)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    resume(config)
 
 
 @pytest.hookimpl(tryfirst=True)

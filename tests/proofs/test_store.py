@@ -9,7 +9,7 @@ import pytest
 
 from cacheproof.foundation.errors import InputError
 from cacheproof.foundation.files import replace_file, replace_named_file
-from cacheproof.model.store import HOME_VARIABLE, home, load, load_all, save
+from cacheproof.model.store import HOME_VARIABLE, alone, home, load, load_all, save
 
 
 @pytest.fixture(autouse=True)
@@ -23,6 +23,17 @@ def test_a_run_is_kept_and_replaced() -> None:
     assert path is not None
     assert load("check", "lru.M2")["states"] == 2
     assert [entry.name for entry in path.parent.iterdir()] == ["lru.M2.json"]
+
+
+def test_nobody_waits_for_a_folder_that_cannot_be_written() -> None:
+    home().write_text("no folder")
+    with alone("check", "a", "checking"), alone("check", "a", "checking"):
+        assert save("check", "a", {}) is None
+
+
+def test_what_fails_inside_is_not_taken_for_the_lock() -> None:
+    with pytest.raises(PermissionError), alone("check", "a", "checking"):
+        raise PermissionError
 
 
 def test_all_runs_or_those_of_a_kind() -> None:

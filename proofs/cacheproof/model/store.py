@@ -9,6 +9,7 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -17,6 +18,7 @@ from typing import Any
 from cacheproof.foundation.console import announce
 from cacheproof.foundation.errors import InputError
 from cacheproof.foundation.files import json_of, replace_file
+from cacheproof.foundation.locks import locked_file
 from cacheproof.model.fingerprint import specification_digest
 
 HOME_VARIABLE = "CACHEPROOF_HOME"
@@ -74,6 +76,21 @@ def _short(part: str) -> str:
     if len(part) <= LONGEST_PART:
         return part
     return f"{part[: LONGEST_PART - DIGITS - 1]}.{sha256(part.encode()).hexdigest()[:DIGITS]}"
+
+
+@contextmanager
+def alone(kind: str, name: str, doing: str) -> Iterator[None]:
+    """No other process makes the run of this kind and name meanwhile.
+
+    If one is `doing` so, this waits for its end, and announces that. Nobody waits for a folder that cannot be written.
+    """
+    path = _path(kind, name)
+    with ExitStack() as held:
+        with suppress(OSError):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            waiting = f"{path}: another run is {doing}; waiting for its end"
+            held.enter_context(locked_file(path.with_suffix(".lock"), waiting))
+        yield
 
 
 def load(kind: str, name: str) -> Record:

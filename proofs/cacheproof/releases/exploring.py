@@ -25,7 +25,7 @@ from cacheproof.lockstep.violations_nearest import Seen
 from cacheproof.model.finding import Subject
 from cacheproof.model.fingerprint import digest_of, specification_digest
 from cacheproof.model.registry import AnyComponent, AnyVariant, component_named, variant_named
-from cacheproof.model.store import Record, load, name_of, save
+from cacheproof.model.store import Record, alone, load, name_of, save
 from cacheproof.model.wire import (
     config_from_message,
     config_to_message,
@@ -145,13 +145,14 @@ def exploration(
     name = kept_name(era, at_once)
     compiled = scopes().compiled_states[era.component] if can_exhaust(component, variant) else 0
     key = key_of(every, (states, compiled))
-    if (kept := _kept(name, key)) is not None:
-        return _read(component, kept)
-    if compiled and progress is not None:
-        progress(f"{component.name} {variant.tag}: compiling")
-    workers = cores() if len(every) >= SHARED_FROM else 1
-    made = shared(component, variant, every, states, progress, compiled, workers)
-    save(KIND, name, {"component": era.component, "variant": era.variant, "key": key, **_record(made, every)})
+    with alone(KIND, name, f"exploring {component.name} {variant.tag}"):
+        if (kept := _kept(name, key)) is not None:
+            return _read(component, kept)
+        if compiled and progress is not None:
+            progress(f"{component.name} {variant.tag}: compiling")
+        workers = cores() if len(every) >= SHARED_FROM else 1
+        made = shared(component, variant, every, states, progress, compiled, workers)
+        save(KIND, name, {"component": era.component, "variant": era.variant, "key": key, **_record(made, every)})
     return made
 
 

@@ -9,7 +9,6 @@ made in place and removed if its mark is missing.
 from __future__ import annotations
 
 import errno
-import fcntl
 import json
 import os
 import shutil
@@ -19,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from cacheproof.foundation.cache_folder import CACHE_VARIABLE, cache_folder
-from cacheproof.foundation.console import announce
 from cacheproof.foundation.errors import InconclusiveError, InputError
 from cacheproof.foundation.files import json_of
+from cacheproof.foundation.locks import locked_file
 
 COMPLETE = "complete.json"
 UNFINISHED = "unfinished-"
@@ -81,12 +80,7 @@ def locked(root: Path) -> Iterator[None]:
     """
     with clear_disk_errors(root):
         root.mkdir(parents=True, exist_ok=True)
-        with (root / "lock").open("w", encoding="utf-8") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                announce(f"{root}: another run is adding or removing a target; waiting for its end")
-                fcntl.flock(lock, fcntl.LOCK_EX)
+        with locked_file(root / "lock", f"{root}: another run is adding or removing a target; waiting for its end"):
             yield
 
 

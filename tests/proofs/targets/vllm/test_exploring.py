@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -90,6 +92,30 @@ def test_a_second_run_explores_nothing(few: list[object], monkeypatch: pytest.Mo
         changed.setattr(exploring, "specification_digest", lambda: "another")
         assert not exploring.exploration(S3, None, STATES).kept
     assert not exploring.exploration(S3, None, STATES - 1).kept
+
+
+def test_two_runs_at_once_explore_once(few: list[object], monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, waited_for = Event(), Event()
+    lines: list[str] = []
+
+    def announced(line: str) -> None:
+        lines.append(line)
+        waited_for.set()
+
+    def slowly(*given: Any) -> exploring.Exploration:
+        begun.set()
+        assert waited_for.wait(60), "the second run waits for nothing"
+        return exploring.explore(*given[:5])
+
+    monkeypatch.setattr("cacheproof.foundation.locks.announce", announced)
+    monkeypatch.setattr(exploring, "shared", slowly)
+    with ThreadPoolExecutor() as pool:
+        first = pool.submit(exploring.exploration, S3, None, STATES)
+        assert begun.wait(60)
+        second = exploring.exploration(S3, None, STATES)
+    assert (first.result().kept, second.kept) == (False, True)
+    assert len(lines) == 1
+    assert lines[0].endswith("another run is exploring scheduler S3; waiting for its end")
 
 
 @pytest.mark.skipif(compiler_of_this_machine() is None, reason="there is no C++ compiler")

@@ -16,7 +16,6 @@ from typing import IO
 import pytest
 
 from cacheproof.foundation.errors import InconclusiveError, InputError
-from cacheproof.targets import folders
 from cacheproof.targets.folders import (
     COMPLETE,
     clear_disk_errors,
@@ -111,7 +110,7 @@ def test_a_run_waits_for_another_one_to_end(tmp_path: Path, monkeypatch: pytest.
             holder.write("\n")
             holder.flush()
 
-        monkeypatch.setattr(folders, "announce", announced)
+        monkeypatch.setattr("cacheproof.foundation.locks.announce", announced)
         with locked(tmp_path), (tmp_path / "lock").open("w") as other, pytest.raises(BlockingIOError):
             fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
     assert lines == [f"{tmp_path}: another run is adding or removing a target; waiting for its end"]
