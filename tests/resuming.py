@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Protocol
@@ -17,15 +16,21 @@ import pytest
 
 FORMAT = "cacheproof-passed"
 ROOT = Path(__file__).parents[1]
-RUN_OF = ("pyproject.toml", "README.md", "spec", "impl", "proofs", "tests", "docs")
+FOLDERS = ("spec", "impl", "proofs", "tests", "docs")
 MADE = frozenset({"__pycache__"})
 """What a run itself writes there."""
 
 
-def state_of(root: Path = ROOT) -> str:
-    """Sixteen hexadecimal digits over what the tests are of."""
+def state_of(apart: Path, root: Path = ROOT) -> str:
+    """Sixteen hexadecimal digits over what the tests are of: the files in the root, and all that are in its folders.
+
+    `apart`: the file that keeps the names of tests, which may be among them.
+    """
     digest = sha256(sys.version.encode())
-    for path in sorted(files_of(root / name for name in RUN_OF)):
+    in_root = (path for path in root.iterdir() if path.is_file())
+    for path in sorted(files_of([*in_root, *(root / name for name in FOLDERS)])):
+        if path.resolve() == apart.resolve():
+            continue
         digest.update(f"{path.relative_to(root).as_posix()}\0".encode())
         digest.update(path.read_bytes() + b"\0")
     return digest.hexdigest()[:16]
@@ -43,14 +48,17 @@ def files_of(places: Iterable[Path]) -> Iterator[Path]:
 def passed_before(path: Path, state: str) -> frozenset[str]:
     """The names in the file, if it is of this state. If it is not there, or of another state, it is begun."""
     head = f"{FORMAT} {state}"
-    with suppress(FileNotFoundError):
-        first, *names = path.read_text(encoding="utf-8").split("\n")
+    if path.is_file():
+        first, *names = path.read_text(encoding="utf-8", errors="replace").split("\n")
         if not first.startswith(f"{FORMAT} "):
             raise pytest.UsageError(f"--resume: {path} holds something else than names of tests: choose another file")
         if first == head:
             return frozenset(names[:-1])  # what has no end of line is of a write that was cut off
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(f"{head}\n", encoding="utf-8")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"{head}\n", encoding="utf-8")
+    except OSError as error:
+        raise pytest.UsageError(f"--resume: {path} cannot be written: {error.strerror}") from None
     return frozenset()
 
 
@@ -109,5 +117,5 @@ def resume(config: pytest.Config) -> None:
     if path is None:
         return
     from_starter: list[str] | None = getattr(config, "workerinput", {}).get(FORMAT)
-    passed = passed_before(path, state_of()) if from_starter is None else frozenset(from_starter)
+    passed = passed_before(path, state_of(path)) if from_starter is None else frozenset(from_starter)
     config.pluginmanager.register(Resumed(path, passed, writes=from_starter is None), "resumed")

@@ -65,7 +65,7 @@ def test_what_has_passed_is_left_out(project: Path, options: tuple[str, ...]) ->
     status, line = run(project, *options)
     assert (status, line.partition(" in ")[0]) == (1, "1 failed, 2 passed, 1 skipped, 1 error")
     passed = project / "there" / "passed"
-    assert passed.read_text() == f"{FORMAT} {state_of()}\ntest_suite.py::test_good[0]\n"
+    assert passed.read_text() == f"{FORMAT} {state_of(passed)}\ntest_suite.py::test_good[0]\n"
     status, line = run(project, *options, MENDED="1")
     assert (status, line.partition(" in ")[0].replace(", 1 deselected", "")) == (0, "2 passed, 1 skipped")
     names = sorted(passed.read_text().splitlines()[1:])
@@ -84,21 +84,31 @@ def test_what_has_passed_with_other_files_counts_for_nothing(tmp_path: Path) -> 
     assert path.read_text() == f"{FORMAT} another\n"
 
 
-def test_another_file_is_not_overwritten(project: Path) -> None:
-    (project / "there").mkdir()
-    (project / "there" / "passed").write_text("precious\n")
+@pytest.mark.parametrize("content", [b"", b"precious\n", b"\xff\xfe"])
+def test_another_file_is_not_overwritten(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "passed"
+    path.write_bytes(content)
     with pytest.raises(pytest.UsageError, match="holds something else than names of tests"):
-        passed_before(project / "there" / "passed", "one")
-    assert (project / "there" / "passed").read_text() == "precious\n"
+        passed_before(path, "one")
+    assert path.read_bytes() == content
+
+
+def test_a_file_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for path in (tmp_path, tmp_path / "file" / "passed"):
+        with pytest.raises(pytest.UsageError, match="cannot be written"):
+            passed_before(path, "one")
 
 
 def test_any_file_of_the_project_counts(tmp_path: Path) -> None:
     (tmp_path / "spec" / "deep").mkdir(parents=True)
-    states = [state_of(tmp_path)]
-    for name, text in (("a.py", "1"), ("a.py", "2"), ("deep/a.toml", "2")):
-        (tmp_path / "spec" / name).write_text(text)
-        states.append(state_of(tmp_path))
+    passed = tmp_path / "passed"
+    states = [state_of(passed, tmp_path)]
+    for name, text in (("spec/a.py", "1"), ("spec/a.py", "2"), ("spec/deep/a.toml", "2"), ("Makefile", "all:")):
+        (tmp_path / name).write_text(text)
+        states.append(state_of(passed, tmp_path))
     assert len(set(states)) == len(states)
     (tmp_path / "spec" / "__pycache__").mkdir()
     (tmp_path / "spec" / "__pycache__" / "a.pyc").touch()
-    assert state_of(tmp_path) == states[-1]
+    passed.touch()
+    assert state_of(passed, tmp_path) == states[-1]
