@@ -82,7 +82,8 @@ def _short(part: str) -> str:
 def alone(kind: str, name: str, doing: str) -> Iterator[None]:
     """No other process makes the run of this kind and name meanwhile.
 
-    If one is `doing` so, this waits for its end, and announces that. Nobody waits for a folder that cannot be written.
+    If one does, this waits for its end, and announces what the other one is `doing`. Nobody waits for a folder that
+    cannot be written.
     """
     path = _path(kind, name)
     with ExitStack() as held:
