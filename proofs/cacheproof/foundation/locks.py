@@ -11,15 +11,17 @@ from cacheproof.foundation.console import announce
 
 
 @contextmanager
-def locked_file(lock: Path, waiting: str) -> Iterator[None]:
+def locked_file(lock: Path, waiting: str | None = None) -> Iterator[None]:
     """No other process holds this file meanwhile. It is made if it is missing; its folder must be there.
 
-    If another process holds it, this announces the line `waiting`, and waits. A signal ends the wait.
+    If another process holds it, this waits. A signal ends the wait. `waiting` is announced first; processes of one run
+    that wait for one another announce nothing.
     """
     with lock.open("w", encoding="utf-8") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            announce(waiting)
+            if waiting is not None:
+                announce(waiting)
             fcntl.flock(file, fcntl.LOCK_EX)
         yield

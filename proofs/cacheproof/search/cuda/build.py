@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from cacheproof.foundation.cache_folder import cache_folder
 from cacheproof.foundation.errors import InconclusiveError, InputError, NoCompilerError
+from cacheproof.foundation.locks import locked_file
 from cacheproof.search.native import build as native
 from cacheproof.search.native.unit import HEADERS
 
@@ -118,7 +119,7 @@ def ready(text: str, name: str, *, emulated: bool = False, seconds: float | None
     kept = folder / f"{name}-{digest}.so"
     if not kept.exists():
         folder.mkdir(parents=True, exist_ok=True)
-        with native.alone(kept.with_suffix(".lock")), tempfile.TemporaryDirectory(dir=folder) as scratch:
+        with locked_file(kept.with_suffix(".lock")), tempfile.TemporaryDirectory(dir=folder) as scratch:
             if not kept.exists():
                 _compile(command, text, Path(scratch), kept, seconds)
     return kept

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import importlib.util
 import os
 import platform
@@ -12,14 +11,15 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
 
 from cacheproof.foundation.cache_folder import cache_folder
 from cacheproof.foundation.errors import InconclusiveError, InputError, NoCompilerError
+from cacheproof.foundation.locks import locked_file
 from cacheproof.foundation.workers import BETWEEN_LOOKS, raise_if_stopped
 from cacheproof.search.native.unit import HEADERS
 
@@ -129,7 +129,7 @@ def ready(
     assert kept is not None
     if not kept.exists():
         kept.parent.mkdir(parents=True, exist_ok=True)
-        with alone(kept.with_suffix(".lock")), tempfile.TemporaryDirectory(dir=kept.parent) as scratch:
+        with locked_file(kept.with_suffix(".lock")), tempfile.TemporaryDirectory(dir=kept.parent) as scratch:
             if not kept.exists():
                 call = [*command, THOROUGH if optimised == TRAINED else optimised, *flags_for(*command), *more]
                 if optimised == TRAINED:
@@ -166,14 +166,6 @@ def _digest(text: str, command: list[str], flags: tuple[str, ...], headers: tupl
     included = [(HERE / header).read_text(encoding="utf-8") for header in headers]
     made_of = [text, *included, *flags, version_of(*command), processor()]
     return blake2b("\0".join(made_of).encode(), digest_size=12).hexdigest()
-
-
-@contextmanager
-def alone(lock: Path) -> Iterator[None]:
-    """Of several processes that want the same library, one compiles it and the others wait."""
-    with lock.open("w") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
-        yield
 
 
 def _compile(command: list[str], text: str, scratch: Path, kept: Path) -> Path:
