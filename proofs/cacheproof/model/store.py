@@ -82,8 +82,8 @@ def _short(part: str) -> str:
 def alone(kind: str, name: str, doing: str) -> Iterator[None]:
     """No other process makes the run of this kind and name meanwhile.
 
-    If one does, this waits for its end, and announces what the other one is `doing`. Nobody waits for a folder that
-    cannot be written.
+    If another process does, the caller waits for its end. The line that announces this has the words `doing`. If the
+    folder cannot be written, the caller does not wait.
     """
     path = _path(kind, name)
     with ExitStack() as held:
