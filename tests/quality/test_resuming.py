@@ -100,7 +100,7 @@ def test_a_file_that_cannot_be_written(tmp_path: Path) -> None:
             passed_before(path, "one")
 
 
-def test_any_file_of_the_project_counts(tmp_path: Path) -> None:
+def test_files_in_the_root_and_in_its_folders_count(tmp_path: Path) -> None:
     (tmp_path / "spec" / "deep").mkdir(parents=True)
     passed = tmp_path / "passed"
     states = [state_of(passed, tmp_path)]
