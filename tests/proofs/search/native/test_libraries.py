@@ -6,6 +6,8 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -34,6 +36,16 @@ def test_a_thorough_library_serves_for_a_quick_one(tmp_path: Path) -> None:
     assert (quick.stem[-3:], thorough.stem[-3:]) == ("-O1", "-O3")
     assert build.ready(UNIT, "unit", tmp_path) == thorough
     assert sorted(tmp_path.glob("*.so")) == [quick, thorough]
+
+
+def test_what_another_run_has_compiled_meanwhile_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    @contextmanager
+    def waited(lock: Path) -> Iterator[None]:
+        lock.with_suffix(".so").write_text("theirs")
+        yield
+
+    monkeypatch.setattr(build, "locked_file", waited)
+    assert build.ready(UNIT, "unit", tmp_path).read_text() == "theirs"
 
 
 def test_how_it_is_optimised_does_not_change_its_name(tmp_path: Path) -> None:
