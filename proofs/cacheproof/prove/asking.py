@@ -47,7 +47,9 @@ def answer_of(solver: Any, steps: int = ANSWER) -> Any:
 
 
 def limit(solver: Any, steps: int) -> None:
-    """Let each later `check` of this solver end after this number of steps."""
+    """Let each later `check` of this solver end after this number of steps, at least one: z3 takes 0 for no limit."""
+    if steps < 1:
+        raise ValueError(f"a limit of {steps} steps: z3 would take it for no limit")
     solver.set("rlimit", steps)
     solver.set("timeout", STUCK_MILLISECONDS)
 

@@ -36,6 +36,12 @@ def test_too_few_steps_are_no_answer() -> None:
     assert answer_of(crowded(z3.Context())) == z3.unsat
 
 
+def test_no_steps_at_all_are_refused() -> None:
+    """z3 would answer, however long it takes."""
+    with pytest.raises(ValueError, match="a limit of 0 steps"):
+        answer_of(crowded(z3.Context()), steps=0)
+
+
 @pytest.mark.parametrize("steps", [1_000, 10_000_000])
 def test_the_same_question_takes_as_many_steps_in_each_fresh_context(steps: int) -> None:
     counts = set()
