@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from typing import Annotated, Any
 
 import typer
@@ -10,10 +11,10 @@ from rich.table import Column, Table
 
 from cacheproof.command.options import JobsOption, SeedOption
 from cacheproof.detection import kept
-from cacheproof.detection.campaign import SECONDS, perform
+from cacheproof.detection.campaign import SECONDS, Key, perform
 from cacheproof.detection.choice import FOR_EACH_TRANSITION, SEED, Drawn, drawn
 from cacheproof.detection.evidence import NOTHING, Answer, Evidence
-from cacheproof.detection.table import Line, lines_of, totals, weakened
+from cacheproof.detection.table import Line, detections, gone, lines_of, totals, weakened
 from cacheproof.foundation.console import Report, announce, progress
 from cacheproof.foundation.errors import ExitStatus, InputError
 from cacheproof.foundation.junit import Case, CaseStatus, JunitOption, file_to_write, write
@@ -52,9 +53,7 @@ def command(
     ] = False,
     check: Annotated[
         bool,
-        typer.Option(
-            "--check", help="Compare with the kept table. Its mutants are drawn; --each and --seed are not used."
-        ),
+        typer.Option("--check", help="Ask again what is detected in the kept table. --each and --seed are not used."),
     ] = False,
     show_all: Annotated[bool, typer.Option("--list", help="List the mutants and run none.")] = False,
     junit: JunitOption = None,
@@ -63,7 +62,7 @@ def command(
 
     Three mutants are drawn for each normative transition. Each answer has a time limit; what reaches it is not decided.
     Fails if all evidence has decided and none detects a mutant that differs from the original and is not a listed
-    survivor. With --check it also fails if evidence no longer detects what it detected in the kept table.
+    survivor. With --check only what is detected in the kept table is asked again. It fails if that is not detected now.
     """
     file_to_write(junit)
     kinds = tuple(dict.fromkeys(evidence or Evidence))
@@ -71,28 +70,35 @@ def command(
         raise InputError("--keep keeps the answers of all evidence: leave out --evidence and --check")
     chosen = [component_named(name).name for name in dict.fromkeys(names or (kept.names() if check else components()))]
     before = {name: kept.read(name) for name in chosen} if check else {}
-    mutants = {
-        name: drawn(component_named(name), *((before[name].each, before[name].seed) if check else (each, seed)))
+    earlier = [line for run in before.values() for line in run.lines()]
+    only = detections(earlier) if check else None
+    all_drawn = [
+        one
         for name in chosen
-    }
-    every = [one for name in chosen for one in mutants[name]]
+        for one in drawn(component_named(name), *((before[name].each, before[name].seed) if check else (each, seed)))
+    ]
+    every = [one for one in all_drawn if only is None or is_among(only, one, kinds)]
     if show_all:
         return listed(every)
     if not check:
         announce(f"seed {seed}")
     with progress() as show:
-        answers = perform(every, kinds, seconds, jobs or cores(), show, anew=anew)
-    lines = lines_of(every, answers, kinds)
-    missing = undetected(lines) if len(kinds) == len(Evidence) else []
-    lost = (
-        [line for name in before for line in weakened(before[name].lines(), lines)] if not answers.interrupted else []
-    )
+        answers = perform(every, kinds, seconds, jobs or cores(), show, anew=anew, only=only)
+    lines = lines_of(every, answers)
+    missing = undetected(lines) if len(kinds) == len(Evidence) and not check else []
+    names_now = {one.mutant.name for one in all_drawn}
+    lost = [*gone(earlier, names_now), *weakened(earlier, lines)] if not answers.interrupted else []
     if keep and not answers.interrupted:
         for name in chosen:
             own = [line for line in lines if line.component == name]
             announce(f"kept: {kept.write(name, own, each=each, seed=seed, seconds=seconds)}")
     write(junit, "detection", [_case(line, missing, lost) for line in lines], interrupted=answers.interrupted)
     return report(lines, len(every), missing, lost, interrupted=answers.interrupted)
+
+
+def is_among(questions: AbstractSet[Key], one: Drawn, kinds: Sequence[Evidence]) -> bool:
+    """Whether some of these kinds of evidence is to be asked about this mutant."""
+    return any((one.mutant.name, kind) in questions for kind in kinds)
 
 
 def undetected(lines: Sequence[Line]) -> list[str]:

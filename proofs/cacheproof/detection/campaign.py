@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -60,16 +61,33 @@ class Answers:
 
     cells: dict[Key, Cell]
     interrupted: bool = False
+    unanswered: set[Key] = field(default_factory=set)
+    """What was asked and has no answer, not even an open one: the run ended before."""
 
 
 def perform(
-    chosen: Sequence[Drawn], kinds: Sequence[Evidence], seconds: float, workers: int, show: Show, *, anew: bool
+    chosen: Sequence[Drawn],
+    kinds: Sequence[Evidence],
+    seconds: float,
+    workers: int,
+    show: Show,
+    *,
+    anew: bool,
+    only: AbstractSet[Key] | None = None,
 ) -> Answers:
-    """Ask every kind of evidence about every mutant. Ctrl-C ends it with the answers so far."""
-    tasks = [Task(one.mutant.component, one.mutant.name, kind, seconds) for one in chosen for kind in kinds]
+    """Ask every kind of evidence about every mutant, or `only` these questions.
+
+    Ctrl-C ends it with the answers so far.
+    """
+    tasks = [
+        Task(one.mutant.component, one.mutant.name, kind, seconds)
+        for one in chosen
+        for kind in kinds
+        if only is None or (one.mutant.name, kind) in only
+    ]
     known = {} if anew else kept(tasks)
-    answers = Answers(dict(known))
     waiting = [task for task in tasks if (task.mutant, task.evidence) not in known]
+    answers = Answers(dict(known), unanswered={(task.mutant, task.evidence) for task in waiting})
     if known:
         show(f"{len(known):,} of {len(tasks):,} answers are known from an earlier run")
     unsaved: list[Task] = []
@@ -77,6 +95,7 @@ def perform(
         with closing(_answered(waiting, workers)) as answered:
             for task, cell in answered:
                 answers.cells[task.mutant, task.evidence] = cell
+                answers.unanswered.remove((task.mutant, task.evidence))
                 unsaved.append(task)
                 show(
                     f"{len(answers.cells):,} of {len(tasks):,} answers; {task.mutant}: "

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from cacheproof.detection.campaign import Answers
+from cacheproof.detection.campaign import Answers, Key
 from cacheproof.detection.choice import Drawn
 from cacheproof.detection.evidence import NOTHING, Answer, Cell, Evidence
 
@@ -42,15 +42,21 @@ class Line:
         return not self.detected and not self.by(Answer.OPEN)
 
 
-def lines_of(chosen: Iterable[Drawn], answers: Answers, kinds: Sequence[Evidence]) -> list[Line]:
-    """Of the mutants with all answers, in their order."""
+def lines_of(chosen: Iterable[Drawn], answers: Answers) -> list[Line]:
+    """Of the mutants that were asked about and have all answers, in their order."""
     found = []
+    waiting = {mutant for mutant, _ in answers.unanswered}
     for one in chosen:
         name = one.mutant.name
-        cells = {kind: answers.cells[name, kind] for kind in kinds if (name, kind) in answers.cells}
-        if len(cells) == len(kinds):
+        cells = {kind: answers.cells[name, kind] for kind in Evidence if (name, kind) in answers.cells}
+        if cells and name not in waiting:
             found.append(Line(one.mutant.component, name, one.mutant.change, one.operation, cells))
     return found
+
+
+def detections(lines: Iterable[Line]) -> set[Key]:
+    """The questions to which the answer is that the mutant is detected."""
+    return {(line.mutant, kind) for line in lines for kind in line.detected}
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,15 +90,18 @@ def totals(lines: Sequence[Line]) -> Iterator[Total]:
         )
 
 
-def weakened(before: Iterable[Line], now: Iterable[Line]) -> Iterator[str]:
-    """What detected a mutant in an earlier table and does not any more, one line each."""
-    current = {line.mutant: line for line in now}
+def gone(before: Iterable[Line], drawn: Container[str]) -> Iterator[str]:
+    """The mutants of an earlier table that are not drawn any more, one line each."""
     for old in before:
-        line = current.get(old.mutant)
-        if line is None:
+        if old.mutant not in drawn:
             yield f"{old.mutant}: in the table that is kept, and not among the mutants drawn now: keep a new table"
-            continue
+
+
+def weakened(before: Iterable[Line], now: Iterable[Line]) -> Iterator[str]:
+    """What detected a mutant in an earlier table and, asked again, does not any more, one line each."""
+    current = {line.mutant: line.cells for line in now}
+    for old in before:
         for kind in old.detected:
-            cell = line.cells.get(kind)
+            cell = current.get(old.mutant, {}).get(kind)
             if cell is not None and cell.answer is not Answer.DETECTED:
                 yield f"{old.mutant}: {kind.value} detected it ({old.cells[kind].by}), and now: {cell.answer.value}"

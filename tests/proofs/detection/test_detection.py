@@ -22,7 +22,7 @@ from cacheproof.detection.campaign import Answers, Task, answer_to, perform
 from cacheproof.detection.choice import Drawn, drawn
 from cacheproof.detection.evidence import Answer, Cell, Evidence, Question, detected, not_decided, not_detected
 from cacheproof.detection.kinds import KINDS, Kind, asked
-from cacheproof.detection.table import Line, lines_of, totals, weakened
+from cacheproof.detection.table import Line, gone, lines_of, totals
 from cacheproof.model.registry import PATH_VARIABLE, component_named
 from cacheproof.model.rewriting import tree_of
 from cacheproof.model.scope import scope_named, scopes_of
@@ -289,7 +289,7 @@ def test_a_proof_that_got_weaker_falls_short(
 
     chosen, some = drawn(component_named("lru"), each=1), (Evidence.INDUCTION,)
     answers = perform(chosen, some, 60.0, 1, quiet, anew=True)
-    lines = lines_of(chosen, answers, some)
+    lines = lines_of(chosen, answers)
     assert any(line.cells[Evidence.INDUCTION].by.startswith("LRU-4") for line in lines)
     kept.write("lru", lines, each=1, seed=1, seconds=60.0)
     asking = ["--check", "--evidence", "induction", "--anew"]
@@ -324,7 +324,7 @@ def test_alone_is_said_only_if_all_others_have_decided() -> None:
 
 
 def test_a_mutant_that_is_drawn_no_more_is_told() -> None:
-    assert list(weakened([line(explored=Answer.DETECTED)], [])) == [
+    assert list(gone([line(explored=Answer.DETECTED)], [])) == [
         f"{COUNT}: in the table that is kept, and not among the mutants drawn now: keep a new table"
     ]
 
@@ -332,12 +332,37 @@ def test_a_mutant_that_is_drawn_no_more_is_told() -> None:
 def test_an_open_answer_in_the_place_of_a_detection_is_no_answer(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    chosen, some = drawn(component_named("lru"), each=1), (Evidence.EXPLORED,)
+    chosen = drawn(component_named("lru"), each=1)
     cells = {(one.mutant.name, Evidence.EXPLORED): detected("P") for one in chosen}
-    kept.write("lru", lines_of(chosen, Answers(cells), some), each=1, seed=1, seconds=60.0)
+    kept.write("lru", lines_of(chosen, Answers(cells)), each=1, seed=1, seconds=60.0)
     monkeypatch.setattr(campaign, "asked", lambda *_: not_decided("over 1 s"))
     status, data = run(["--check", "--evidence", "exploration"], capsys)
     assert (status, len(data["weakened"])) == (3, len(chosen))
+
+
+def test_a_kept_table_is_asked_again_only_for_what_it_detected(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chosen = drawn(component_named("lru"), each=1)
+    first, second, *others = (one.mutant.name for one in chosen)
+    cells = {(name, kind): not_decided("over 60 s") for name in (first, second, *others) for kind in Evidence}
+    expected = {(first, Evidence.EXPLORED), (first, Evidence.VECTORS), (second, Evidence.REGIONS)}
+    cells |= dict.fromkeys(expected, detected("P"))
+    kept.write("lru", lines_of(chosen, Answers(cells)), each=1, seed=1, seconds=60.0)
+    questions: list[tuple[str, Evidence]] = []
+
+    def answering(kind: Evidence, question: Question, _stop: object) -> Cell:
+        questions.append((question.mutant.name, kind))
+        return detected("P")
+
+    monkeypatch.setattr(campaign, "asked", answering)
+    status, data = run(["--check", "--anew"], capsys)
+    assert len(questions) == len(expected)
+    assert set(questions) == expected
+    assert (status, data["mutants"], data["weakened"], data["undetected"]) == (0, 2, [], [])
+    assert {kind for row in data["lines"] for kind in row["answers"]} == {"exploration", "vectors", "regions"}
+    status, data = run(["--check", "--anew", "--evidence", "regions"], capsys)
+    assert (status, [row["mutant"] for row in data["lines"]]) == (0, [second])
 
 
 def test_what_does_not_go_together(capsys: pytest.CaptureFixture[str]) -> None:
@@ -360,7 +385,7 @@ def test_the_page_shows_what_is_kept() -> None:
     cells = {(name, kind): not_detected() for name in (first, second) for kind in Evidence}
     cells[first, Evidence.TENSORS] = detected("equal/contains: refuted")
     cells[second, Evidence.REGIONS] = not_decided("over 9 s")
-    kept.write("lru", lines_of(chosen, Answers(cells), tuple(Evidence)), each=1, seed=1, seconds=9.0)
+    kept.write("lru", lines_of(chosen, Answers(cells)), each=1, seed=1, seconds=9.0)
     alone = detection_part(["alone"])
     assert f"| `{first}` | `{chosen[0].mutant.change}` | tensors | equal/contains: refuted |" in alone
     assert f"| `{second}` | `{chosen[1].mutant.change}` | none | not decided: regions |" in alone
