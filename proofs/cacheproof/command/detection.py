@@ -62,7 +62,7 @@ def command(
 
     Three mutants are drawn for each normative transition. Each answer has a time limit; what reaches it is not decided.
     Fails if all evidence has decided and none detects a mutant that differs from the original and is not a listed
-    survivor. With --check only what is detected in the kept table is asked again. It fails if that is not detected now.
+    survivor. With --check it asks only about what is detected in the kept table, and fails if that is not detected now.
     """
     file_to_write(junit)
     kinds = tuple(dict.fromkeys(evidence or Evidence))

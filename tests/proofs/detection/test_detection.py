@@ -329,6 +329,14 @@ def test_a_mutant_that_is_drawn_no_more_is_told() -> None:
     ]
 
 
+def test_a_table_of_other_mutants_falls_short_also_if_nothing_detected_them(capsys: pytest.CaptureFixture[str]) -> None:
+    of_earlier = replace(line(explored=Answer.NOT_DETECTED), mutant="lru/transitions.lookup/of-earlier")
+    kept.write("lru", [of_earlier], each=1, seed=1, seconds=60.0)
+    status, data = run(["--check"], capsys)
+    assert (status, data["mutants"]) == (1, 0)
+    assert data["weakened"] == list(gone([of_earlier], ()))
+
+
 def test_an_open_answer_in_the_place_of_a_detection_is_no_answer(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
