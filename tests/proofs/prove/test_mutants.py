@@ -1,4 +1,4 @@
-"""With any small change of a transition, some obligation is not proved any more, or there is a reason why all are."""
+"""With each mutant of `mutants.py`, some obligation is not proved any more, or there is a reason why all still are."""
 
 from __future__ import annotations
 
