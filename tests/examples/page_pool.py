@@ -19,6 +19,7 @@ BUGS = (
     "refuses one page early",
     "takes the first hit again",
     "does not count a second holder",
+    "takes pages for fewer tokens",
 )
 BASE, STRIDE = 1 << 20, 4096
 
@@ -97,6 +98,8 @@ class Adapter:
         if not self.done.get(request, 0) <= computed <= self.planned.get(request, 0) or not valid:
             return "stale"
         needed = -(-end // self.size) - len(row) - len(hits)
+        if self.bug != "takes pages for fewer tokens":
+            needed = max(0, needed)
         spare = 1 if self.bug == "refuses one page early" and self.rows else 0
         if tokens <= 0 or needed + spare > len([page for page in self.pool.free if page not in hits]):
             return "refused"

@@ -11,7 +11,7 @@ from cacheproof.model.registry import AnyComponent, AnyVariant, scope_file
 from cacheproof.model.scope import DEFAULT, Scope, scope_named, scopes_of
 from cacheproof.vectors.deviating import deviations, initial_deviations
 from cacheproof.vectors.graph import Walker, graph
-from cacheproof.vectors.novelty import calls_of, novel
+from cacheproof.vectors.novelty import endings_of, novel
 from cacheproof.vectors.paths import covering
 from cacheproof.vectors.refusals import refusals
 from cacheproof.vectors.vector import CallStep, Case, Reply, Step, VectorSet, all_shown
@@ -20,6 +20,8 @@ from cachespec.kernel import Operation
 
 EDGES_OF_A_SCOPE, EDGES_OF_A_COMPONENT = 1_200, 1_600
 """Scopes with more edges than that are left to random runs; so are those for which there is no room any more."""
+EDGES_WITHOUT_ROOM = 60
+"""Scopes with at most so many edges show one situation each. All of them are taken, and take no room."""
 CALLS_OF_A_SET = 2_200
 """A scope that takes more to be covered is left out, unless it is asked for by name: its edges lie too deep."""
 MOST_EDGES = 20_000
@@ -62,22 +64,21 @@ def filled(
 
 
 def chosen(component: AnyComponent, variant: AnyVariant) -> tuple[list[Scope], list[Scope]]:
-    """The scopes that are covered whole, and of the others the largest and those with a further operation."""
+    """The scopes that are covered whole, and those for random runs."""
     small = covered_whole(component, variant)
-    return small, _random_ones(
-        component, variant, [scope for scope in _fitting(component, variant) if scope not in small]
-    )
+    return small, _random_ones(component, variant, small)
 
 
 def covered_whole(component: AnyComponent, variant: AnyVariant) -> list[Scope]:
     """The scopes of which every edge is in a set.
 
-    First come those that have most operations and eras that no other one had, and of these the smallest. Scopes with a
-    bounded depth are not among them: they have more edges than were counted.
+    First come the smallest ones, then those that have most operations and eras that no other one had, and of these the
+    smallest. Scopes with a bounded depth are not among them: they have more edges than were counted.
     """
-    left = [scope for scope in _fitting(component, variant) if scope.set == DEFAULT and scope.plan.depth is None]
-    small: list[Scope] = []
-    room, known = EDGES_OF_A_COMPONENT, set[str]()
+    left = [scope for scope in fitting(component, variant) if scope.set == DEFAULT and scope.plan.depth is None]
+    small = [scope for scope in left if _edges(scope, variant) <= EDGES_WITHOUT_ROOM]
+    known = set[str]().union(*(shown_by(component, variant, scope) for scope in small))
+    room, left = EDGES_OF_A_COMPONENT, [scope for scope in left if scope not in small]
     while left := [scope for scope in left if _edges(scope, variant) <= min(room, EDGES_OF_A_SCOPE)]:
         best = min(left, key=lambda one: (-len(shown_by(component, variant, one) - known), _edges(one, variant)))
         small.append(best)
@@ -87,7 +88,7 @@ def covered_whole(component: AnyComponent, variant: AnyVariant) -> list[Scope]:
     return small
 
 
-def _fitting(component: AnyComponent, variant: AnyVariant) -> list[Scope]:
+def fitting(component: AnyComponent, variant: AnyVariant) -> list[Scope]:
     """The scopes of a variant that are explored call by call."""
     return [
         scope
@@ -96,17 +97,29 @@ def _fitting(component: AnyComponent, variant: AnyVariant) -> list[Scope]:
     ]
 
 
-def _random_ones(component: AnyComponent, variant: AnyVariant, left: list[Scope]) -> list[Scope]:
-    """Scopes for random runs: the largest ones, and those in which an operation happens that does in no one before."""
-    largest = sorted(left, key=lambda one: -_edges(one, variant))
-    called: set[type[Operation]] = set()
-    found: list[Scope] = []
-    for scope in largest:
-        kinds = calls_of(component, variant, scope.config)
-        if len(found) < RANDOM_SCOPES or kinds - called:
-            found.append(scope)
-            called |= kinds
+def _random_ones(component: AnyComponent, variant: AnyVariant, small: list[Scope]) -> list[Scope]:
+    """The largest scopes, and those that show an ending of an operation, or a setting, that none before them shows.
+
+    Of these the ones that show most come first. What a small scope shows counts only for settings: it is covered whole,
+    and still random runs of a larger one get to states in which the same call changes more.
+    """
+    left = sorted(
+        [scope for scope in fitting(component, variant) if scope not in small],
+        key=lambda one: -_edges(one, variant),
+    )
+    shown = {scope.name: endings_of(component, variant, scope.config) | settings_of(scope) for scope in left}
+    found = left[:RANDOM_SCOPES]
+    known = set[object]().union(*map(settings_of, small), *(shown[scope.name] for scope in found))
+    while left := [scope for scope in left if shown[scope.name] - known]:
+        found.append(max(left, key=lambda one: len(shown[one.name] - known)))
+        known |= shown[found[-1].name]
     return found
+
+
+def settings_of(scope: Scope) -> set[str]:
+    """The fields of the configuration that are not as by default."""
+    config = scope.config
+    return {name for name, default in config._field_defaults.items() if getattr(config, name) != default}
 
 
 def shown_by(component: AnyComponent, variant: AnyVariant, scope: Scope) -> set[str]:

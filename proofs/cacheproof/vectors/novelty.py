@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from cacheproof.lockstep.campaign import Draw
 from cacheproof.model.registry import AnyComponent, AnyVariant
@@ -16,12 +16,22 @@ from cachespec.kernel import Code, Observation, Operation
 
 RUNS, STEPS = 200, 40
 """How many random runs there are, and calls in each."""
-RUNS_FOR_CALLS = 5
-"""How many of them are made to see which operations happen."""
+RUNS_FOR_ENDINGS = 5
+"""How many of them are made to see which operations happen, and how they end."""
 MOST_STEPS = 300
 """Calls in all the runs that are kept."""
 
 Covered = frozenset[tuple[Any, ...]]
+Ending = tuple[str, str]
+"""An operation, and the code that it ended with."""
+
+
+class Run(NamedTuple):
+    """The calls of one random run, how each of them ended, and what each of them covered."""
+
+    operations: tuple[Operation, ...]
+    endings: list[Ending]
+    covered: list[Covered]
 
 
 def novel(component: AnyComponent, variant: AnyVariant, config: Any, seed: int) -> list[tuple[Operation, ...]]:
@@ -31,30 +41,29 @@ def novel(component: AnyComponent, variant: AnyVariant, config: Any, seed: int) 
     kept: list[tuple[Operation, ...]] = []
     budget = MOST_STEPS
     while budget > 0:
-        gains = [len(frozenset().union(*covered) - seen) if covered else 0 for _, covered in runs]
+        gains = [len(frozenset().union(*run.covered) - seen) for run in runs]
         best = max(range(len(runs)), key=gains.__getitem__, default=0)
         if not runs or gains[best] == 0:
             break
-        operations, covered = runs.pop(best)
-        last = max(place for place, what in enumerate(covered) if what - seen)
-        seen.update(*covered[: last + 1])
-        kept.append(operations[: last + 1])
+        run = runs.pop(best)
+        last = max(place for place, what in enumerate(run.covered) if what - seen)
+        seen.update(*run.covered[: last + 1])
+        kept.append(run.operations[: last + 1])
         budget -= last + 1
     return kept
 
 
-def calls_of(component: AnyComponent, variant: AnyVariant, config: Any) -> set[type[Operation]]:
-    """The operations that happen in the first of the random runs."""
-    runs = (_run(component, variant, config, f"calls/{number}") for number in range(RUNS_FOR_CALLS))
-    return {type(operation) for operations, _ in runs for operation in operations}
+def endings_of(component: AnyComponent, variant: AnyVariant, config: Any) -> set[Ending]:
+    """The operations that happen in the first of the random runs, each with the codes that it ends with."""
+    runs = (_run(component, variant, config, f"calls/{number}") for number in range(RUNS_FOR_ENDINGS))
+    return {ending for run in runs for ending in run.endings}
 
 
-def _run(
-    component: AnyComponent, variant: AnyVariant, config: Any, seed: str
-) -> tuple[tuple[Operation, ...], list[Covered]]:
-    """The calls of one run, and what each of them covered."""
+def _run(component: AnyComponent, variant: AnyVariant, config: Any, seed: str) -> Run:
+    """At most `STEPS` calls that are offered; the run ends where none is, and with a call that never returns."""
     draw = Draw(component.operations, random.Random(seed))  # noqa: S311  # not a secret
     operations: list[Operation] = []
+    endings: list[Ending] = []
     covered: list[Covered] = []
     state = variant.start(config)
     before, last = component.observe(config, variant.view(config, state)), ("", "")
@@ -71,10 +80,11 @@ def _run(
         returned = ("returned", ended, _about(len(outcome.values)))
         covered.append(frozenset({("after", last, ended), ("changed", ended, changed), returned, *lengths}))
         operations.append(operation)
+        endings.append(ended)
         before, last = after, ended
         if outcome.code is Code.DIVERGED:
             break
-    return tuple(operations), covered
+    return Run(tuple(operations), endings, covered)
 
 
 def _lengths(observations: Any) -> Iterator[tuple[str, int]]:

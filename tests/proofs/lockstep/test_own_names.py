@@ -36,6 +36,7 @@ SHOWN_BY = {
     "finds one page too few": "shared-prefix",
     "shares what was not written": "drafts",
     "does not count a second holder": "copies-evicted",
+    "takes pages for fewer tokens": "planned-again",
 }
 """The scope that shows a bug, if it is not `old-hit`."""
 
