@@ -37,7 +37,7 @@ FAMILIES = (
     Family("tests/impl/interfaces/test_layer_groups.py::test_planted_bugs_are_noticed", 4),
     Family("tests/impl/interfaces/test_partial_hits.py::test_planted_bugs", 4),
     Family("tests/impl/interfaces/test_vllm_plugin_encoder.py::test_no_step_reads_what_was_not_encoded", 3),
-    Family("tests/impl/test_block_content_mutants.py::test_each_bug_is_caught", 6, grouped=True),
+    Family("tests/impl/test_block_content_mutants.py::test_each_bug_is_caught", 12, grouped=True),
     Family("tests/impl/test_full_shared_memory.py::test_rings_are_made_and_refused_again_and_again", 0),
     Family("tests/impl/test_function_bugs.py::test_each_bug_is_caught", 4),
     Family("tests/impl/test_hisparse.py::test_every_run_is_served_and_leaves_nothing", 3),
@@ -68,6 +68,7 @@ FAMILIES = (
     Family("tests/impl/test_scheduler_plans.py::test_plans_with_bounds_are_the_specifications", 3),
     Family("tests/impl/test_scheduler_reserving.py::test_each_bug_is_caught", 4),
     Family("tests/proofs/catalogue/test_attribution.py::test_each_kept_trace_is_attributed_to_its_entry", 4),
+    Family("tests/proofs/command/test_interrupted.py::test_sigterm_prints_what_is_known", 4),
     Family("tests/proofs/detection/test_detection.py::test_what_each_kind_of_evidence_says", 3),
     Family("tests/proofs/device/test_pretended.py::test_a_check_runs_on_a_device", 3),
     Family("tests/proofs/lockstep/test_lockstep.py::test_planted_in_every_operation_and_shrunk_to_the_least", 3),
@@ -110,9 +111,12 @@ FAMILIES = (
     Family("tests/proofs/replay/test_run.py::test_every_component_hits_the_items_that_a_plain_lru_hits", 4),
     Family("tests/proofs/results/test_findings.py::test_scripts_end_on_a_release_as_is_said", 0),
     Family("tests/proofs/rules/test_gives_up.py::test_a_rule_breaks_what_it_gives_up_and_nothing_else", 4),
+    Family("tests/proofs/search/native/test_device_kernels.py::test_the_kernels_find_what_the_native_engine_finds", 0),
     Family("tests/proofs/search/native/test_following.py::test_a_planted_fault_is_noticed", 6),
     Family("tests/proofs/search/native/test_following.py::test_any_line_is_taken_or_refused_alike", 4),
     Family("tests/proofs/search/native/test_following.py::test_both_engines_say_the_same", 4),
+    Family("tests/proofs/search/native/test_miscompiled.py::test_a_fault_in_a_function_is_noticed", 0),
+    Family("tests/proofs/search/native/test_native_agrees.py::test_names_where_ways_meet", 0),
     Family("tests/proofs/search/native/test_versions.py::test_a_planted_fault_is_noticed", 6),
     Family(
         "tests/proofs/search/test_canonical.py::test_canonical_states_stand_for_the_states_themselves", 4, grouped=True
@@ -152,21 +156,31 @@ TAKE_LONG = (
     "tests/docs/test_pages.py::test_what_a_page_shows_can_be_done[docs/commands.md]",
     "tests/docs/test_pages.py::test_what_a_page_shows_can_be_done[docs/formats/vectors.md]",
     "tests/docs/test_pages.py::test_what_a_page_shows_can_be_done[docs/mirror.md]",
+    "tests/docs/test_pages.py::test_what_a_page_shows_can_be_done[docs/mutants.md]",
     "tests/docs/test_pages.py::test_what_a_page_shows_can_be_done[docs/native_engine.md]",
+    "tests/docs/test_pages.py::test_what_a_page_shows_can_be_done[docs/reading_failures.md]",
     "tests/docs/test_pages.py::test_what_a_page_shows_can_be_done[docs/replay.md]",
     "tests/docs/test_layout.py::test_every_page_fits_its_column_or_scrolls",
     "tests/impl/interfaces/test_vllm_batched.py::test_each_mode_in_the_loop_of_the_release",
     "tests/impl/test_full_shared_memory.py::test_of_two_rings_that_do_not_fit_the_second_is_refused",
+    "tests/impl/test_layer_groups.py::test_random_groups_are_the_specifications",
     "tests/impl/test_object_store_values.py::test_what_cannot_be_stored_right_is_refused[doubled again and again]",
     "tests/impl/test_scheduler.py::test_random_runs_with_an_encoder_connector_are_the_specifications",
     "tests/impl/test_scheduler.py::test_random_runs_with_bounds_are_the_specifications",
     "tests/impl/test_scheduler.py::test_random_runs_with_pictures_are_the_specifications",
     "tests/packaging/test_install.py::test_the_base_install_checks[editable]",
+    "tests/proofs/catalogue/test_engines.py::test_both_engines_derive_the_same",
+    "tests/proofs/command/test_names.py::test_every_name_can_be_explained_to_a_person",
     "tests/proofs/detection/test_detection.py::test_a_proof_that_got_weaker_falls_short",
     "tests/proofs/device/test_pretended.py::test_a_check_runs_on_a_device[recorded-rounds]",
     "tests/proofs/device/test_checks.py::test_a_check_passes_and_says_what_it_did[components]",
     "tests/proofs/lockstep/test_machine.py::test_a_deeper_one_is_shrunk_to_the_least",
+    (
+        "tests/proofs/lockstep/test_macros_scheduler.py"
+        "::test_arrivals_of_more_than_64_that_come_in_another_order_are_shrunk_to_their_count"
+    ),
     "tests/proofs/lockstep/test_own_names.py::test_vectors_find_most_bugs",
+    "tests/proofs/mutants/test_native_mutants.py::test_mutants_are_compiled_if_they_are_many",
     "tests/proofs/mutants/test_native_mutants.py::test_the_verb_says_the_same_with_each_engine",
     "tests/proofs/prove/implementation/test_contracts.py::test_contracts_of_the_implementation_are_listed_and_kept",
     (
@@ -199,7 +213,20 @@ TAKE_LONG = (
     "tests/proofs/replay/test_hostile_traces.py::test_a_compressed_line_of_gigabytes",
     "tests/proofs/replay/test_token_traces.py::test_a_preempted_request_computes_again",
     "tests/proofs/replay/test_token_traces.py::test_a_smaller_budget_needs_more_rounds_and_longer_waits",
+    "tests/proofs/replay/test_token_traces.py::test_every_token_is_scheduled_once_where_nobody_is_preempted",
+    "tests/proofs/search/native/test_following.py::test_large_numbers_overflow_nowhere",
+    "tests/proofs/search/native/test_following.py::test_the_state_of_a_large_pool_comes_back_where_a_line_is_unusual",
+    (
+        "tests/proofs/search/native/test_largest_runs.py"
+        "::test_the_largest_come_last_one_after_another_and_share_all_cores"
+    ),
+    "tests/proofs/search/native/test_libraries.py::test_a_trained_library_finds_the_same_and_leaves_no_counts",
     "tests/proofs/search/native/test_libraries.py::test_the_exercise_counts_what_runs",
+    (
+        "tests/proofs/search/native/test_miscompiled.py"
+        "::test_a_library_that_finds_no_room_near_its_threads_is_compiled_for_memory_that_is_far"
+    ),
+    "tests/proofs/search/native/test_miscompiled.py::test_equal_hashes_are_not_taken_for_equal_states",
     "tests/proofs/search/native/test_native_agrees.py::test_every_variant_is_translated[engine]",
     "tests/proofs/search/native/test_native_agrees.py::test_every_variant_is_translated[scheduler]",
     "tests/proofs/search/test_checkpoint.py::test_it_goes_on_after_kill_9_and_after_an_interruption",
@@ -207,12 +234,15 @@ TAKE_LONG = (
         "tests/proofs/search/test_faster_engines.py"
         "::test_without_a_compiler_large_scopes_are_explored_if_they_are_asked_for"
     ),
+    "tests/proofs/search/test_drawn.py::test_a_violation_that_no_release_can_show_is_no_evidence",
     "tests/proofs/search/test_symmetry.py::test_many_automorphisms",
     "tests/proofs/search/test_tensor_checkpoint.py::test_it_goes_on_after_kill_9",
+    "tests/proofs/targets/vllm/test_exploring.py::test_compiled_code_finds_what_is_far_away",
     "tests/proofs/targets/vllm/test_exploring.py::test_two_processes_explore_what_one_does",
     "tests/proofs/targets/vllm/test_exploring.py::test_a_second_run_explores_nothing",
     "tests/proofs/targets/vllm/test_add.py::test_an_environment_that_fails_leaves_nothing",
     "tests/proofs/test_bench.py::test_contenders_answer_alike_and_are_counted[explore]",
+    "tests/proofs/test_pytest_plugin.py::test_a_bug_is_shown_with_its_shortest_calls_and_comes_again",
     "tests/proofs/test_pytest_plugin.py::test_a_declared_rule_is_no_failure_and_one_that_never_shows_is_told",
     "tests/proofs/test_pytest_plugin.py::test_the_sample_project_passes_on_two_workers_that_share_a_seed",
     "tests/proofs/test_pytest_plugin.py::test_the_seed_and_the_database_are_those_of_hypothesis",

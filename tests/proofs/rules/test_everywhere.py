@@ -15,7 +15,7 @@ def some(name: str) -> list[Path]:
 
 
 def test_consume_goes_on_after_a_declared_deviation(run: Run) -> None:
-    files = some("kv_blocks.shared-prefix.*")
+    files = some("kv_blocks.copies-evicted.*")
     target = ("--target", "spec:normative+unhashed-last+last-copy")
     assert run("consume", *files, *target).status == 1
     declared = ("--deviation", "C-KV-15", "--deviation", "last-copy")
@@ -28,7 +28,7 @@ def test_consume_goes_on_after_a_declared_deviation(run: Run) -> None:
 
 
 def test_consume_fails_where_a_declared_rule_is_not_followed(run: Run) -> None:
-    files = some("kv_blocks.shared-prefix.*")
+    files = some("kv_blocks.copies-evicted.*")
     found = run("consume", *files, "--target", "spec:normative", "--deviation", "unhashed-last", "--json")
     assert found.status == 1
     assert any("right without unhashed-last, which is declared" in each["reason"] for each in found.json["not_passed"])
@@ -36,7 +36,7 @@ def test_consume_fails_where_a_declared_rule_is_not_followed(run: Run) -> None:
 
 
 def test_consume_finds_a_bug_behind_a_declared_deviation(run: Run) -> None:
-    files = some("kv_blocks.shared-prefix.*")
+    files = some("kv_blocks.copies-evicted.*")
     both = "spec:normative+unhashed-last+last-copy"
     assert run("consume", *files, "--target", both, "--deviation", "unhashed-last").status == 1
 
