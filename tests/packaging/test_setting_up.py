@@ -92,6 +92,37 @@ def test_make_lists_each_of_its_targets() -> None:
         assert f"make {target} " in listed
 
 
+PARTS = "nightly-good:\n\t@echo good\nnightly-bad:\n\t@echo bad\n\t@test -e mended\n"
+
+
+def test_a_night_that_ended_early_goes_on_with_the_parts_that_have_not_passed(tmp_path: Path) -> None:
+    (tmp_path / "Makefile").write_text(MAKEFILE)
+    (tmp_path / "parts").write_text(PARTS)
+    (tmp_path / "pyproject.toml").touch()
+    for folder in ("spec", "impl", "proofs", "tests", "docs"):
+        (tmp_path / folder).mkdir()
+    environ = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")}
+
+    def ran() -> tuple[bool, list[str]]:
+        call = ["make", "--silent", "--no-print-directory", "nightly", "NIGHTLY=nightly-good nightly-bad", "READY="]
+        ended = subprocess.run(
+            call, cwd=tmp_path, env={**environ, "MAKEFILES": "parts"}, capture_output=True, text=True, check=False
+        )
+        return ended.returncode == 0, ended.stdout.split()
+
+    assert ran() == (False, ["good", "bad"])
+    assert ran() == (False, ["bad"])
+    changed = tmp_path / "spec" / "changed.py"
+    changed.touch()
+    later = (tmp_path / "build" / "nightly" / "nightly-good").stat().st_mtime + 1
+    os.utime(changed, (later, later))
+    assert ran() == (False, ["good", "bad"]), "after a change each part is run"
+    (tmp_path / "mended").touch()
+    os.utime(changed, (later - 60, later - 60))
+    assert ran() == (True, ["bad"])
+    assert ran() == (True, ["good", "bad"]), "a new night begins"
+
+
 OF_THE_USER = {"vllm"}
 """What the plug-in for an engine finds on its user's machine: the checks install it in no environment of their own."""
 
