@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -61,8 +61,12 @@ class Answers:
 
     cells: dict[Key, Cell]
     interrupted: bool = False
-    unanswered: set[Key] = field(default_factory=set)
-    """What was asked and has no answer, not even an open one: the run ended before."""
+    asked: frozenset[Key] = frozenset()
+
+    @property
+    def unanswered(self) -> AbstractSet[Key]:
+        """What was asked and has no answer, not even an open one: the run ended before."""
+        return self.asked - self.cells.keys()
 
 
 def perform(
@@ -86,8 +90,8 @@ def perform(
         if only is None or (one.mutant.name, kind) in only
     ]
     known = {} if anew else kept(tasks)
+    answers = Answers(dict(known), asked=frozenset((task.mutant, task.evidence) for task in tasks))
     waiting = [task for task in tasks if (task.mutant, task.evidence) not in known]
-    answers = Answers(dict(known), unanswered={(task.mutant, task.evidence) for task in waiting})
     if known:
         show(f"{len(known):,} of {len(tasks):,} answers are known from an earlier run")
     unsaved: list[Task] = []
@@ -95,7 +99,6 @@ def perform(
         with closing(_answered(waiting, workers)) as answered:
             for task, cell in answered:
                 answers.cells[task.mutant, task.evidence] = cell
-                answers.unanswered.remove((task.mutant, task.evidence))
                 unsaved.append(task)
                 show(
                     f"{len(answers.cells):,} of {len(tasks):,} answers; {task.mutant}: "
