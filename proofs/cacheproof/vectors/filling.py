@@ -21,7 +21,7 @@ from cachespec.kernel import Operation
 EDGES_OF_A_SCOPE, EDGES_OF_A_COMPONENT = 1_200, 1_600
 """Scopes with more edges than that are left to random runs; so are those for which there is no room any more."""
 EDGES_WITHOUT_ROOM = 60
-"""Scopes with at most so many edges show one situation each. All of them are taken, and take no room."""
+"""A scope with no more edges than that is always covered. It shows one situation, and takes no room from the others."""
 CALLS_OF_A_SET = 2_200
 """A scope that takes more to be covered is left out, unless it is asked for by name: its edges lie too deep."""
 MOST_EDGES = 20_000
